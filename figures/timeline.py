@@ -7,8 +7,9 @@ from dataclasses import replace
 from _common import save
 
 from calibrate.record.library import bundled
+from sim.configuration import Configuration
 from sim.gantt import figure
-from specplan.planning.predict import Configuration, Predictor
+from specplan.planning.predict import Predictor
 
 PROFILE, ANSWER, UNTIL = "lr-deepseek-gsm8k", 0, 4.0
 CONFIGURATIONS = (

@@ -106,6 +106,7 @@ def plan(
     from sim.configuration import RULE_NAMES
     from specplan.planning import planner
     from specplan.planning.advice import advise
+    from specplan.planning.candidates import Request
     from specplan.planning.latency import timed
     from specplan.planning.loads.click_options import bounds_of
     from specplan.worlds.drafters.naming import methods_named
@@ -116,7 +117,7 @@ def plan(
         raise ParameterError("target", target, rule)
     given = profile(of)
     timings = timed(given, latency=latency, gpu=gpu, folder=latency_folder)
-    request = planner.Request(
+    request = Request(
         max_parallel=max_parallel,
         methods=methods_named(methods),
         k1_max=k1_max,

@@ -15,9 +15,10 @@ from sim.configuration import Configuration
 from sim.timeline import Timeline, perfetto
 from specplan.api.planning import profile
 from specplan.output import SCREEN, progress, table
+from specplan.planning.candidates import Request
 from specplan.planning.loads.from_profile import FromProfile
 from specplan.planning.loads.load_plan import LoadRow, row_at
-from specplan.planning.planner import Request, label
+from specplan.planning.planner import label
 from specplan.planning.predict import Prediction, Predictor
 from specplan.show.loads.plain import row_at_once
 from specplan.show.result import Result, flat

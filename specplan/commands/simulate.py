@@ -76,7 +76,7 @@ def command(
     from sim.catalogue import choice
     from sim.configuration import METHOD_NAMES, RULE_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
     from specplan.api.simulating import save_timeline, simulate
-    from specplan.planning.planner import Request
+    from specplan.planning.candidates import Request
 
     chosen = choice("method", method, METHOD_NAMES)
     known = load(profile)

@@ -24,13 +24,10 @@ if TYPE_CHECKING:
     from calibrate.token_acceptance.schedule import Schedule
     from sim.configuration import Configuration
 
-__all__ = ["Advice", "Server", "advise", "batch_schedule"]
-
 _PORTS: Final = {"target": 8000, "draft": 8001, "judge": 8002}
 _ON: Final = re.compile(r"(target|draft|judge) on (\d)\b")
 """In what a published profile says of its machine: ``target on 2, draft on 1``."""
 _STOP: Final = "\n\n"
-"""Steps end at a blank line, in LR's code and in ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +35,8 @@ class Server:
     """One model server."""
 
     role: str
-    """``target``, ``draft`` or ``judge``."""
     model: str
-    """What to serve: a name or a path."""
     speculative_config: dict[str, Any] | None
-    """vLLM's ``--speculative-config``; None for plain decoding."""
     max_num_seqs: int
     """Sequences in flight at most, for one answer at a time."""
     port: int
@@ -105,13 +99,7 @@ def batch_schedule(profile: Profile, k2: int) -> tuple[Schedule | None, str]:
 
 
 def advise(profile: Profile, configuration: Configuration) -> Advice:
-    """How to run a configuration with the models of a profile.
-
-    Parameters
-    ----------
-    profile : has the models' names, and acceptance and times of passes if they were measured.
-    configuration : method and knobs.
-    """
+    """How to run a configuration with the models of a profile."""
     steps = configuration.spec.drafts_steps
     config, notes = _token_level(profile, configuration)
     candidates = _candidates(configuration)

@@ -18,8 +18,6 @@ from specplan.worlds.drafters.naming import PROPOSED
 from theory.checks import scalar_count, scalar_probability
 from theory.errors import ParameterError
 
-__all__ = ["GRID", "Candidates", "Request", "knobs_in_words"]
-
 GRID: Final[Mapping[str, tuple[int | float, ...]]] = MappingProxyType(
     {"width": (2, 4), "keep": (1, 2), "threshold": (0.7, 0.9), "tau": (0.8, 0.95)}
 )
@@ -33,7 +31,6 @@ class Candidates:
 
     known: list[Configuration] = field(default_factory=list)
     unknown: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Name of a method to what the profile lacks to predict it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +42,6 @@ class Request:
     methods: tuple[str, ...] = PROPOSED
     """Methods to consider, as far as the profile knows what they need; plain decoding is always among them."""
     k1_max: int = 8
-    """Largest k1 to consider, >= 1."""
     k2_max: int | None = None
     """Largest k2 to consider, >= 1; default what the profile has data for."""
     rules: str | None = None
@@ -78,7 +74,11 @@ class Request:
         result, budget = Candidates(), self.max_parallel
         below = [_Below(trials, name, self.k2_max) for name in self.methods if method(name).level == "token"]
         for token in below:
-            result.known += _single_level(trials, token, budget, result)
+            knobs = token.best(1, budget, whatever=True)  # be it slower than plain decoding
+            if knobs is not None:
+                result.known.append(Configuration(method=token.name, knobs=knobs))
+            elif not token.is_known:
+                result.unknown[token.name] = trials.missing(Configuration(method=token.name))
         for name in self.methods:
             for configuration in _above(method(name), self.rules_for(trials.profile), self.k1_max):
                 lacking = trials.missing(configuration)
@@ -86,25 +86,11 @@ class Request:
                     result.unknown.setdefault(name, lacking)
                 elif configuration.most_sequences <= budget:
                     result.known.append(configuration)
-                    result.known += _hybrids(configuration, below, budget)
+                    for token in below if configuration.spec.level == "step" else ():
+                        knobs = token.best(configuration.most_sequences, budget)
+                        if knobs is not None:  # it makes tokens cheaper
+                            result.known.append(configuration.with_token(token.name, knobs))
         return result
-
-
-def _single_level(trials: Trials, token: _Below, budget: int, result: Candidates) -> Iterator[Configuration]:
-    """A token-level method without steps, with the settings of the cheapest token, be it slower than plain decoding."""
-    knobs = token.best(1, budget, whatever=True)
-    if knobs is not None:
-        yield Configuration(method=token.name, knobs=knobs)
-    elif not token.is_known:
-        result.unknown[token.name] = trials.missing(Configuration(method=token.name))
-
-
-def _hybrids(above: Configuration, below: list[_Below], budget: int) -> Iterator[Configuration]:
-    """A step-level configuration with each token-level method that makes its tokens cheaper."""
-    for token in below if above.spec.level == "step" else ():
-        knobs = token.best(above.most_sequences, budget)
-        if knobs is not None:
-            yield above.with_token(token.name, knobs)
 
 
 def _above(spec: Method, rules: str, k1_max: int) -> Iterator[Configuration]:

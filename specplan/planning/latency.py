@@ -18,8 +18,6 @@ from calibrate.record.profile import ModelRecord, Profile
 from sim.operations import DRAFT, TARGET
 from theory.errors import ParameterError
 
-__all__ = ["AUTO", "NONE", "Timed", "difference", "on_device", "timed"]
-
 AUTO: Final = "auto"
 NONE: Final = "none"
 
@@ -32,11 +30,8 @@ class Timed:
     latency: str | None = None
     """Name of the latency profile; None if the profile keeps its own timings."""
     device: str = ""
-    """Where it was measured."""
     why: str = ""
-    """Why this one."""
     notes: tuple[str, ...] = ()
-    """What was passed over, and why."""
 
     def plain(self) -> dict[str, str | list[str] | None]:
         """The choice as plain data."""
@@ -55,7 +50,6 @@ def timed(profile: Profile, *, latency: str = AUTO, gpu: str | None = None, fold
 
     Parameters
     ----------
-    profile : with acceptance.
     latency : ``auto`` looks for one among the installed latency profiles and those of ``folder``; ``none`` keeps the
         profile's own timings; anything else is the name or the file of the one to take.
     gpu : the GPU to plan for; every word of it must be in the device's name. None: any.

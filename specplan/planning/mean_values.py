@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from specplan.worlds.sizes import Drawn
     from theory.adaptive.verification import Verified
 
-__all__ = ["MEANS_OFF", "MeanRate", "mean_rate"]
-
 MEANS_OFF: Final = 0.06
 """Share by which two mean rates must differ for simulations to have them in the same order, [-]."""
 _ROOM: Final = 0.8
@@ -45,10 +43,6 @@ def mean_rate(cost: ServingCost, limits: ServingLimits, sizes: Drawn, passes: Ve
 
     Parameters
     ----------
-    cost : seconds of its iterations.
-    limits : of the engine.
-    sizes : of prompts and answers.
-    passes : tokens that a pass commits of a sequence.
     answers : in flight, >= 1, each as one request.
     """
     tokens, context = sizes.mean, sizes.prompt_tokens + sizes.mean_written
@@ -58,19 +52,13 @@ def mean_rate(cost: ServingCost, limits: ServingLimits, sizes: Drawn, passes: Ve
         batch = max(min(batch, int(limits.cache_tokens / context)), 1)
     beyond = sum(n * (n - 1) * share for n, share in enumerate(passes.pmf, 1)) / (2.0 * passes.tokens)  # its end
     iterations = (tokens - 1.0 + beyond) / passes.tokens
-    seconds = _seconds_each(cost, limits, sizes.prompt_tokens, iterations, batch, context)
-    waiting = cost.request_s if batch == answers else 0.0
-    return MeanRate(batch * tokens / (batch * seconds + waiting), is_bound)
-
-
-def _seconds_each(
-    cost: ServingCost, limits: ServingLimits, prompt: int, iterations: float, batch: int, context: float
-) -> float:
-    """Seconds of the engine per answer: of its iterations, those that read a prompt are longer."""
+    prompt = sizes.prompt_tokens
     room = max(limits.max_batched_tokens - round(limits.rows * batch), 1)
     reading = max(prompt / room, 1.0)  # iterations in which an answer's prompt is read
     shared = max((iterations + reading) / batch, prompt / room)  # iterations per answer
     mixed = min(reading, shared)  # those of them that read
     decoding = batch - 1 if mixed < shared else round(iterations / shared)
     with_prompt = cost.mixed(decoding, decoding * context, prompt / mixed, 0.0)
-    return mixed * with_prompt + (shared - mixed) * cost.iteration(batch, batch * context)
+    seconds = mixed * with_prompt + (shared - mixed) * cost.iteration(batch, batch * context)  # of the engine, each
+    waiting = cost.request_s if batch == answers else 0.0
+    return MeanRate(batch * tokens / (batch * seconds + waiting), is_bound)

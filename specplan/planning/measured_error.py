@@ -24,8 +24,6 @@ from sim.configuration import Configuration
 from specplan.planning.model_error import ModelError
 from theory.checks import nonnegative, positive
 
-__all__ = ["KINDS", "LEAST_ROWS", "Validated", "fit_kinds", "kind_of", "left_over", "measured_error", "validated"]
-
 KINDS: Final = ("token", "step", "hybrid", "beam")
 """Kinds of methods: levels of the catalogue, and a token-level method below another one."""
 
@@ -40,9 +38,7 @@ class Validated:
     """A row of a validation: a prediction's interval without a model error, and the measurement's."""
 
     source: str
-    """Which validation."""
     name: str
-    """Configuration, as `sim.configuration.Configuration` writes it."""
     predicted: float
     """Speedup, [-], as the next ones."""
     predicted_half: float

@@ -14,11 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-__all__ = ["PUBLISHED_RULES", "ModelError", "Row", "compared", "fit_error", "model_error", "rows"]
-
-
 PUBLISHED_RULES: Final = "released-code"
-"""Schedule with which the table was measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,21 +22,16 @@ class Row:
     """One cell pair of the table: simulated and published."""
 
     name: str
-    """Profile."""
     rules: str
-    """Schedule that was simulated."""
     closed_form: float
-    """f_async of the published acceptance and c1, [-]."""
     step_simulated: float
     """Speedup of LR without token-level speculation, simulated, [-]."""
     step_published: float
-    """The paper's."""
     token_published: float
     """Speedup of token-level speculation without LR, published, [-]; the simulation of both levels is fitted to it."""
     combined_simulated: float
     """Speedup of both levels, simulated, [-]."""
     combined_published: float
-    """The paper's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +48,8 @@ class ModelError:
     """Standard deviation of the error of one row, [-]."""
 
     n: int
-    """Rows it was measured on."""
 
     note: str = "the model's own error is not measured (no rows of its method), and not in the interval"
-    """In words, for the notes of a prediction."""
 
     @property
     def half_width(self) -> float:
@@ -88,9 +77,7 @@ def model_error(name: str, *, combined: bool, rules: str) -> ModelError:
 
     Parameters
     ----------
-    name : profile to leave out.
     combined : whether the error is that of both levels together, or of LR without token-level speculation.
-    rules : schedule that is simulated.
     """
     others = [row for row in rows() if row.rules == rules and row.name != name]
     pairs = [compared(row, combined) for row in others]

@@ -11,10 +11,9 @@ from calibrate.record.engine_records import FIELD_OF_USE
 from calibrate.record.profile import Profile
 from calibrate.replay.corruption import corruption
 from sim.configuration import PLAIN, Configuration
-from specplan.planning.planner import Request, accuracy_loss, plan
+from specplan.planning.candidates import Request
+from specplan.planning.planner import accuracy_loss, plan
 from specplan.planning.predict import Predictor
-
-__all__ = ["PlannedSpeedup", "planned"]
 
 _SHORTLIST: Final = 5
 

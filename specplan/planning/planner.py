@@ -6,18 +6,17 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from calibrate.record.profile import Profile
 from calibrate.token_acceptance.measured import growths
 from sim.catalogue import method
-from sim.configuration import PLAIN
+from sim.configuration import PLAIN, Configuration
 from sim.operations import DRAFT
 from specplan.output import Progress, silent
 from specplan.planning.candidates import Request, knobs_in_words
-from specplan.planning.predict import Configuration, Prediction, Predictor
-from specplan.planning.race import fastest
+from specplan.planning.predict import Prediction, Predictor
 from specplan.worlds.drafters.naming import kind
-
-__all__ = ["Plan", "Request", "Row", "plan"]
 
 _FINALISTS = 5
 """Configurations of the best kinds that are simulated on all answers; the others on ``_ROUGH_ANSWERS`` at least."""
@@ -30,11 +29,8 @@ class Row:
 
     prediction: Prediction
     label: str
-    """Method in words."""
     why: str
-    """What its speedup comes from, in a line."""
     ruled_out: bool = False
-    """Whether it costs more accuracy than allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,23 +38,16 @@ class Plan:
     """The ranked table."""
 
     profile: str
-    """Name of the profile."""
     rows: tuple[Row, ...]
     """Best first; what costs more accuracy than allowed comes last."""
     verdict: str
-    """What to do, in a sentence."""
     unknown: Mapping[str, tuple[str, ...]]
     """Name of a method that could not be evaluated to what the profile lacks, and how to measure it."""
     assumptions: tuple[str, ...]
-    """What all rows rest on."""
     rules: str
-    """Schedule of Lookahead Reasoning that was simulated."""
     max_parallel: int
-    """Budget M of the request."""
     n_answers: int
-    """Answers that were simulated for each of the best rows."""
     measured: bool
-    """Whether the profile was measured, not taken from published figures."""
 
     @property
     def best(self) -> Row:
@@ -68,12 +57,6 @@ class Plan:
 
 def plan(profile: Profile, request: Request, *, progress: Progress = silent) -> Plan:
     """Rank the methods for a profile.
-
-    Parameters
-    ----------
-    profile : measured or published.
-    request : budget and limits.
-    progress : reports progress.
 
     Raises
     ------
@@ -133,7 +116,6 @@ def accuracy_loss(prediction: Prediction, plain: Prediction | None = None) -> fl
 
     Parameters
     ----------
-    prediction : of a method.
     plain : of plain decoding; default what is recorded.
     """
     own, reference = prediction.accuracy, prediction.baseline_accuracy if plain is None else plain.accuracy
@@ -227,3 +209,48 @@ def _assumptions(profile: Profile, rules: str) -> tuple[str, ...]:
         "counted as refused; "
         f"one answer at a time; schedule: {rules}",
     )
+
+
+CLOSE = 0.01
+"""Speedups nearer than this share count as equal, and the configuration that keeps less in flight wins."""
+
+_FIRST_ROUND = 5
+
+
+def fastest(predictor: Predictor, candidates: Sequence[Configuration]) -> Configuration:
+    """Return the smallest of the fastest configurations, at as little simulation as settles it.
+
+    Where the recursion without shared iterations knows the configurations, it ranks them; the cost of sharing
+    iterations grows evenly with k1 and is simulated at the smallest and the largest. Others race on the same answers,
+    twice as many in each round; the slower half drops out until those that are left are equally fast.
+    """
+    seconds = _by_recursion(predictor, candidates) or _raced(predictor, candidates)
+    least = min(seconds.values())
+    good = [name for name, took in seconds.items() if least >= took * (1.0 - CLOSE)]
+    return min((c for c in candidates if c.name in good), key=lambda c: (c.most_sequences * c.k2, c.k1))
+
+
+def _by_recursion(predictor: Predictor, candidates: Sequence[Configuration]) -> dict[str, float]:
+    """Seconds by configuration; nothing where the recursion does not know one of them."""
+    unshared = {c.name: predictor.unshared_seconds(c) for c in candidates}
+    known = {name: float(seconds.sum()) for name, seconds in unshared.items() if seconds is not None}
+    if len(known) < len(unshared):
+        return {}
+    ends = sorted(candidates, key=lambda c: c.k1)[:: max(len(candidates) - 1, 1)]
+    shared = [predictor.sharing(end) for end in ends] if len(candidates) > 1 else [1.0]
+    depths = [end.k1 for end in ends]
+    return {c.name: known[c.name] * float(np.interp(c.k1, depths, shared)) for c in candidates}
+
+
+def _raced(predictor: Predictor, candidates: Sequence[Configuration]) -> dict[str, float]:
+    """Seconds of the configurations that are left when the race is decided, on the answers that it took."""
+    n, running = min(_FIRST_ROUND, predictor.n_answers), list(candidates)
+    while True:
+        seconds = {c.name: float(predictor.simulated(c, n).seconds.sum()) for c in running}
+        running.sort(key=lambda c: seconds[c.name])
+        least = seconds[running[0].name]
+        level = [c for c in running if least >= seconds[c.name] * (1.0 - CLOSE)]
+        if len(level) == len(running) or n == predictor.n_answers:
+            return {c.name: seconds[c.name] for c in running}
+        running = running[: max(len(level), len(running) // 2)]
+        n = min(2 * n, predictor.n_answers)

@@ -35,15 +35,12 @@ from specplan.planning.measured_error import measured_error
 from specplan.planning.model_error import PUBLISHED_RULES, ModelError, model_error
 from theory.errors import ParameterError
 
-__all__ = ["Configuration", "Prediction", "Predictor"]
-
 _RESAMPLES = 8
 _RESAMPLE_ANSWERS = 8
 _SPARING_ANSWERS = 4
 _GRADED_ANSWERS = 16
 _DRAWN_ANSWERS = 40
 _PILOT = 2
-"""Answers to simulate at the ends of a range of configurations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +73,6 @@ class Prediction:
     answer_spread: float
     """Spread of the speedup over n fresh questions: standard error times sqrt(n) / speedup, [-]."""
     notes: tuple[str, ...]
-    """Assumptions behind it."""
     false_accepts: Estimate | None = None
     """Wrong draft steps that are let stand, per answer; None where the profile's task has no ground truth."""
     accuracy: Estimate | None = None
@@ -96,7 +92,6 @@ class _Timed:
     """How long all answers take."""
 
     runs: Runs
-    """What was simulated."""
     seconds: NDArray[np.float64]
     """Time of each answer, shape (n_answers,)."""
     half_width: float = 0.0
@@ -108,7 +103,6 @@ class Predictor:
 
     Parameters
     ----------
-    profile : measured or published.
     n_answers : answers to simulate; default all recorded ones, or 40 drawn ones of 100 steps.
     uncertainty : whether to resample the profile, for the intervals.
     sparing : whether to simulate few answers where the recursion without shared iterations extends them to all, and
@@ -119,10 +113,6 @@ class Predictor:
     ------
     ParameterError : ``n_answers`` below 2.
     CalibrationError : the profile's timings are not enough.
-
-    Attributes
-    ----------
-    trials : of the profile.
     """
 
     def __init__(
@@ -155,7 +145,6 @@ class Predictor:
 
         Parameters
         ----------
-        configuration : what to simulate.
         factor_known : half-width, as a share, at which the factor from the recursion to the simulation is known well
             enough, where a sparing predictor extends few simulated answers to all.
         """
@@ -173,7 +162,6 @@ class Predictor:
 
         Parameters
         ----------
-        configuration : what to predict.
         n_answers : answers to simulate; default the predictor's, which is also the most.
 
         Raises
@@ -214,12 +202,7 @@ class Predictor:
 
         Parameters
         ----------
-        configuration : what to run.
         index : which answer; recorded answers are taken modulo their count.
-
-        Raises
-        ------
-        ParameterError : as `predict`.
         """
         return Timeline.of(session_of(self.trials.trial(configuration), index), f"simulated, {configuration.name}")
 
@@ -290,27 +273,22 @@ class Predictor:
         if not self._variants:
             return 0.0
         if configuration not in self._profile_errors:
-            logs = np.log([self._variant_speedup(configuration, variant) for variant in self._variants])
+            n = min(_RESAMPLE_ANSWERS, self.n_answers) if self._recorded is None else self.n_answers
+            if self._sparing and not self._extends:
+                n = min(_SPARING_ANSWERS, n)
+            speedups = []
+            for variant in self._variants:
+                if variant not in self._variant_baselines:
+                    self._variant_baselines[variant] = self._resampled(PLAIN, n, variant=variant)
+                seconds = self._resampled(configuration, n, variant=variant)
+                speedups.append(self._variant_baselines[variant][: seconds.size].sum() / seconds.sum())
+            logs = np.log(speedups)
             error = student_quantile(0.95, len(logs) - 1) * float(np.std(logs, ddof=1))
             self._profile_errors[configuration] = error
         return self._profile_errors[configuration]
 
-    def _variant_speedup(self, configuration: Configuration, variant: int) -> float:
-        n = min(_RESAMPLE_ANSWERS, self.n_answers) if self._recorded is None else self.n_answers
-        if self._sparing and not self._extends:
-            n = min(_SPARING_ANSWERS, n)
-        if variant not in self._variant_baselines:
-            self._variant_baselines[variant] = self._resampled(PLAIN, n, variant=variant)
-        seconds = self._resampled(configuration, n, variant=variant)
-        return float(self._variant_baselines[variant][: seconds.size].sum() / seconds.sum())
-
     def _resampled(
-        self,
-        configuration: Configuration,
-        n: int,
-        *,
-        variant: int | None = None,
-        tokens_per_pass: float | None = None,
+        self, configuration: Configuration, n: int, *, variant: int | None = None, tokens_per_pass: float | None = None
     ) -> NDArray[np.float64]:
         """Seconds of the first answers under other assumptions: by the recursion, if it knows, or simulated."""
         n = self._met(configuration, n)
@@ -352,7 +330,13 @@ class Predictor:
         if model is not None:
             notes.append(model.note)
         if JUDGE in needed_roles(configuration):
-            notes.append(self._verdict_note())
+            seconds = self.trials.system.seconds.get(JUDGE)
+            if seconds is None:
+                notes.append(
+                    "the judge's engine reads one request at a time: simultaneous verdicts wait for each other"
+                )
+            else:
+                notes.append(f"verdicts overlap: {1e3 * seconds:.1f} ms each, however many are in flight")
         if lost := self._corruption_note(configuration):
             notes.append(lost)
         if configuration.width > 1 and self._recorded is None:
@@ -360,13 +344,6 @@ class Predictor:
         if configuration.speculates:
             notes.append(error.note)
         return tuple(notes)
-
-    def _verdict_note(self) -> str:
-        """Whether verdicts of the judge wait for each other."""
-        seconds = self.trials.system.seconds.get(JUDGE)
-        if seconds is None:
-            return "the judge's engine reads one request at a time: simultaneous verdicts wait for each other"
-        return f"verdicts overlap: {1e3 * seconds:.1f} ms each, however many are in flight"
 
     def _corruption_note(self, configuration: Configuration) -> str:
         """The assumed effect of a wrong committed step, where the task has ground truth."""

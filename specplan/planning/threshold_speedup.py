@@ -14,19 +14,12 @@ from sim.estimate import Estimate, proportion, ratio_of_totals
 if TYPE_CHECKING:
     from sim.configuration import Configuration
 
-__all__ = ["Speedup", "closed_form_speedup", "replayed_speedup"]
-
 Speedup = Callable[[float], Estimate]
 """A threshold to what it brings."""
 
 
 def replayed_speedup(profile: Profile, configuration: Configuration) -> Speedup:
     """Speedup of a threshold by replaying a profile's recorded answers with the verdicts that it would have given.
-
-    Parameters
-    ----------
-    profile : measured.
-    configuration : method and knobs to simulate.
 
     Returns
     -------

@@ -23,8 +23,6 @@ from specplan.readers.traced import DraftCost, FittedLatency, TracedRequest
 from theory.drafting.ranked_trees import FastestTree, fastest_tree
 from theory.errors import ParameterError
 
-__all__ = ["BATCHES", "DEPTHS", "TracedCell", "TracedPlan", "ranked_tree", "traced_plan"]
-
 BATCHES: Final = (1, 8, 16, 32, 64, 128)
 DEPTHS: Final = (1, 2, 3, 5, 8)
 _SEED: Final = 42
@@ -39,11 +37,9 @@ class TracedCell:
     k: int | None
     """Tokens drafted per round; None: as many as will be accepted, which no drafter knows (the authors' oracle)."""
     batch: int
-    """Requests at once."""
     speedup: Estimate
     """Over plain decoding, [-]; the interval is that of the requests."""
     tokens_per_s: float
-    """Throughput of the batch."""
     tokens_per_round: float
 
 
@@ -73,7 +69,6 @@ class _Rounds:
     rounds: int = 0
     rows: float = 0.0
     context: float = 0.0
-    """Tokens of context at the start of each round."""
     drafts: float = 0.0
     """Rounds that have a draft, an expectation; the next three are of these rounds."""
     positions: float = 0.0
@@ -94,8 +89,6 @@ def traced_plan(
 
     Parameters
     ----------
-    requests : recorded ones.
-    latency : times of passes.
     drafters : names that traces and times both have; default all of these.
     batches, depths : >= 1.
     sample : so many of the requests, drawn without replacement; default all.
@@ -115,7 +108,11 @@ def traced_plan(
     for name in chosen:
         there = _sampled([request for request in requests if request.lengths.get(name)], sample)
         n = min(n, len(there))
-        plain = {b: _plain_rates(there, latency, name, b) for b in batches}
+        decoded = [_plain(one, len(one.lengths[name])) for one in there]
+        plain = {
+            b: [_rate(one, latency, DraftCost(), name, walk, b) for one, walk in zip(there, decoded, strict=True)]
+            for b in batches
+        }
         for k in (*depths, None):
             cells += _cells(there, latency, name, k, plain)
     return TracedPlan(requests=n, cells=tuple(cells))
@@ -127,11 +124,6 @@ def _sampled(requests: list[TracedRequest], sample: int | None) -> list[TracedRe
     if sample > len(requests):
         raise ParameterError("answers", sample, f"must be at most {len(requests)}, the requests of the traces")
     return random.Random(_SEED).sample(requests, sample)
-
-
-def _plain_rates(requests: Sequence[TracedRequest], latency: FittedLatency, name: str, batch: int) -> list[float]:
-    """Tokens per second of each request's batch by plain decoding."""
-    return [_rate(one, latency, DraftCost(), name, _plain(one, len(one.lengths[name])), batch) for one in requests]
 
 
 def _cells(

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from specplan.worlds.memory import MOST_TP
 from theory.errors import ParameterError
 from theory.hardware.mixers.states import Recurrent
-from theory.hardware.shapes import Attention, Experts, Mixer
+from theory.hardware.shapes import Attention, Experts
 from theory.hardware.sharding import check_split
 from theory.hardware.work import Parallel
 
 if TYPE_CHECKING:
     from specplan.worlds.request import Deployment, ServedModel
-
-__all__ = ["Arrangement", "Copies", "Drafting", "Split", "arrangements", "parallel_of", "splits"]
 
 Split: TypeAlias = int | Parallel
 """How GPUs share a model: each layer over so many of them, or as `Parallel` says."""
@@ -35,10 +33,8 @@ class Arrangement:
     tp: int
     """GPUs that share the target; of a pipeline those of each stage."""
     replicas: int
-    """Copies of the whole."""
     drafting: Drafting = "none"
     own_gpus: int = 0
-    """GPUs of draft and judge in each copy."""
     dp: int = 1
     """Copies of the target's attention on its GPUs (data parallelism), each with its own answers; more than one deal
     whole experts out to all of them."""
@@ -98,8 +94,6 @@ def arrangements(
 
     Parameters
     ----------
-    deployment : models and GPUs.
-    drafting : where draft and judge of steps run.
     tp : GPUs that share the target; None: every power of two that its heads allow.
     stages : machines over which its layers are dealt out, >= 1; of several all GPUs are the target's.
     """
@@ -108,7 +102,7 @@ def arrangements(
         if copies and tp in (None, MOST_TP) and drafting == "none" and MOST_TP in splits(deployment.target, MOST_TP):
             yield Arrangement(tp=MOST_TP, pp=stages, replicas=copies)
         return
-    own = _own_gpus(deployment) if drafting == "own" else (0,)
+    own = (0,) if drafting != "own" else (1,) if deployment.judge is None else (1, 2)  # they share a GPU or have two
     for width in (tp,) if tp else splits(deployment.target, deployment.gpus):
         for gpus in own:
             replicas = deployment.gpus // (width + gpus)
@@ -136,15 +130,9 @@ def _wants_copies(model: ServedModel, gpus: int) -> bool:
         return False
     if any(isinstance(g.feed_forward, Experts) and g.feed_forward.count % gpus for g in shape.layers):
         return False
-    repeated = any(_repeats(group.attention, gpus) for group in shape.layers)
+    cached = [group.attention for group in shape.layers if not isinstance(group.attention, Recurrent)]
+    repeated = any(not isinstance(mixer, Attention) or mixer.kv_heads < gpus for mixer in cached)
     return repeated or not _allowed(model, gpus)
-
-
-def _repeats(mixer: Mixer, gpus: int) -> bool:
-    """Whether so many GPUs of a split keep some of what is cached more than once; states are always split."""
-    if isinstance(mixer, Recurrent):
-        return False
-    return not isinstance(mixer, Attention) or mixer.kv_heads < gpus
 
 
 def splits(model: ServedModel, gpus: int) -> list[int]:
@@ -199,8 +187,3 @@ def _widths(model: ServedModel, *, whole_experts: bool) -> Iterator[int]:
             yield forward.intermediate
         if forward.shared and not (model.facts.shape.has_states and model.precision.weights == "fp8-block"):
             yield forward.shared  # vLLM copies those of Qwen's hybrids whose parts would break blocks
-
-
-def _own_gpus(deployment: Deployment) -> tuple[int, ...]:
-    """Draft and judge share a GPU, or have one each."""
-    return (1, 2) if deployment.judge is not None else (1,)

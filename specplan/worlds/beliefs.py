@@ -23,16 +23,6 @@ if TYPE_CHECKING:
     from specplan.worlds.drafters.known_acceptance import KnownAcceptance
     from specplan.worlds.request import Deployment
 
-__all__ = [
-    "CONFIDENCE",
-    "LONG_PROMPTS",
-    "MEASURE",
-    "STEP_ACCEPTANCE",
-    "STEP_LENGTHS",
-    "TOKEN_ACCEPTANCE",
-    "Beliefs",
-]
-
 STEP_ACCEPTANCE: Final = "step acceptance"
 TOKEN_ACCEPTANCE: Final = "token acceptance"
 LONG_PROMPTS: Final = "acceptance after long prompts"
@@ -51,7 +41,6 @@ MEASURE: Final = {
 _NEAR: Final = 0.02
 """Share of the worlds on either side of a quantile that stand for it."""
 _RANKED_AT: Final = 4
-"""Drafted tokens by whose acceptance worlds are ranked."""
 
 _LOSING: Final = ("eagle", "eagle3", "mtp", *LAWS)
 """Drafters that were trained on texts of some length; models of their own and lookups read what the target reads."""
@@ -78,9 +67,7 @@ class Beliefs:
 
         Parameters
         ----------
-        steps : whether it drafts steps.
         token : the token-level method that it is or has below; None: none.
-        adaptive : whether the engine chooses which drafted tokens it verifies.
         """
         names = [STEP_ACCEPTANCE] if steps and self._alpha1 is None else []
         names += [STEP_LENGTHS] if steps else []
@@ -126,7 +113,6 @@ class Beliefs:
 
         Parameters
         ----------
-        method, k2 : what drafts, and how much.
         z, z_long : scores of what is believed of acceptance, and of its loss after long prompts (higher: less loss).
         """
         known, prior = self._known(method), self._prior(method)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,8 +16,6 @@ from theory.errors import ParameterError
 from theory.hardware.passes import PassModel
 from theory.hardware.rounds import Round
 from theory.hardware.work import Work
-
-__all__ = ["REQUEST_S", "Contexts", "MixedCost", "ModelCost", "RoundCost"]
 
 REQUEST_S: Final = 0.002
 """Latency of a request outside the iterations, s: a step of Qwen3-32B on two H100 takes 6 ms besides its tokens, of
@@ -30,13 +29,17 @@ class Contexts:
     """Cached tokens of a sequence over its life: the range in which costs are taken to be straight."""
 
     first: float
-    """At its beginning, >= 0."""
     last: float
-    """At its end, > first."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.first < self.last:
             raise ParameterError("last", self.last, f"must be greater than first={self.first:g}, which must be >= 0")
+
+    def line(self, batch: int, seconds: Callable[[float], float]) -> tuple[float, float]:
+        """Return what is fixed of the seconds of a batch by context, and what each cached token of all adds."""
+        low, high = seconds(self.first), seconds(self.last)
+        slope = (high - low) / (self.last - self.first)
+        return low - slope * self.first, slope / batch
 
 
 class _Joining(ABC):
@@ -69,8 +72,6 @@ class ModelCost(_Joining):
 
     Parameters
     ----------
-    model : the pass model.
-    contexts : in which sequences live.
     rows : new tokens of a decoding sequence in an iteration, >= 1: more than one verifies drafts.
     """
 
@@ -82,23 +83,16 @@ class ModelCost(_Joining):
 
     def iteration(self, batch: int, context: float) -> float:
         """Seconds of an iteration of ``batch`` sequences with ``context`` cached tokens in all."""
-        known = self._plain.get(batch)
-        if known is None:
-            low, high = (self._decoding(batch, c) for c in (self.contexts.first, self.contexts.last))
-            slope = (high - low) / (self.contexts.last - self.contexts.first)
-            known = self._plain[batch] = low - slope * self.contexts.first, slope / batch
-        return known[0] + known[1] * context
+        if batch not in self._plain:
+            self._plain[batch] = self.contexts.line(batch, lambda each: self._decoding(batch, each))
+        fixed, slope = self._plain[batch]
+        return fixed + slope * context
 
     def reading(self, batch: int, prefill_tokens: float) -> float:
         """Seconds that prompts add to an iteration; where nothing decodes, at least one token is computed."""
         tokens = prefill_tokens if batch else max(prefill_tokens, 1.0)
-        return self._more(batch, tokens) if tokens > 0.0 else 0.0
-
-    def _decoding(self, batch: int, context: float) -> float:
-        return self.model.seconds(Work(sequences=batch, tokens=self.rows, context=context))
-
-    def _more(self, batch: int, tokens: float) -> float:
-        """What reading so many tokens adds to an iteration, straight between powers of two."""
+        if tokens <= 0.0:
+            return 0.0
         right = min(bisect_right(_PROMPT_SIZES, tokens), len(_PROMPT_SIZES) - 1)
         left = right - 1
         high = self._added(batch, _PROMPT_SIZES[right])
@@ -107,6 +101,9 @@ class ModelCost(_Joining):
         low = self._added(batch, _PROMPT_SIZES[left])
         share = (tokens - _PROMPT_SIZES[left]) / (_PROMPT_SIZES[right] - _PROMPT_SIZES[left])
         return low + (high - low) * share
+
+    def _decoding(self, batch: int, context: float) -> float:
+        return self.model.seconds(Work(sequences=batch, tokens=self.rows, context=context))
 
     def _added(self, batch: int, tokens: int) -> float:
         if not tokens:
@@ -128,8 +125,6 @@ class RoundCost(_Joining):
 
     Parameters
     ----------
-    target : the wide pass.
-    rounds : what drafting takes.
     drafts : tokens that are drafted for a sequence, and one; the target may verify fewer.
     factor : seconds / what target and drafting take, [-]: what it takes to choose the tokens to verify.
     """
@@ -142,24 +137,17 @@ class RoundCost(_Joining):
 
     def iteration(self, batch: int, context: float) -> float:
         """Seconds of a round."""
-        return self.factor * (self.target.iteration(batch, context) + self._drafted(batch, context))
+        if batch not in self._drafting:
+            besides = self.rounds.besides
+            self._drafting[batch] = self.target.contexts.line(
+                batch, lambda each: sum(besides(batch, self.drafts, each))
+            )
+        fixed, slope = self._drafting[batch]
+        return self.factor * (self.target.iteration(batch, context) + (fixed + slope * context))
 
     def reading(self, batch: int, prefill_tokens: float) -> float:
         """Seconds that prompts add to a round."""
         return self.target.reading(batch, prefill_tokens)
-
-    def _drafted(self, batch: int, context: float) -> float:
-        """Seconds of a round besides the target's pass, straight between two contexts."""
-        known = self._drafting.get(batch)
-        if known is None:
-            contexts = self.target.contexts
-            low, high = (self._besides(batch, c) for c in (contexts.first, contexts.last))
-            slope = (high - low) / (contexts.last - contexts.first)
-            known = self._drafting[batch] = low - slope * contexts.first, slope / batch
-        return known[0] + known[1] * context
-
-    def _besides(self, batch: int, context: float) -> float:
-        return sum(self.rounds.besides(batch, self.drafts, context))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,6 @@ from pydantic import Field
 from calibrate.record.fields import AtLeastOne, Record
 from theory.errors import ParameterError
 
-__all__ = ["KnownModel", "base_name", "known_config", "known_models"]
-
 _PLAIN: Final = "-bf16"
 _SUFFIXES: Final[Mapping[str, Mapping[str, Any]]] = {
     "-fp8": {"quant_method": "modelopt", "quant_algo": "FP8"},
@@ -38,7 +36,6 @@ _SUFFIXES: Final[Mapping[str, Mapping[str, Any]]] = {
     "-mxfp8": {"quant_method": "modelopt", "quant_algo": "MXFP8"},
     _PLAIN: {},
 }
-"""What the end of a name says about the formats of its weights."""
 
 _NVIDIA: Final = {"kv_cache_quant_algo": "FP8"}
 """What NVIDIA's quantised checkpoints say besides (``hf_quant_config.json``): their cache is in fp8."""
@@ -55,7 +52,6 @@ class KnownModel(Record):
     n_parameters: AtLeastOne | None = None
     """As published, of the language part; None: not published, or not modelled."""
     config: dict[str, Any]
-    """Fields of its ``config.json``."""
 
 
 class _Table(Record):

@@ -26,8 +26,6 @@ from theory.hardware.shapes import Experts, LatentAttention
 from theory.hardware.sources import FittedOperators
 from theory.hardware.work import Work
 
-__all__ = ["SYSTEMS", "Operators", "TablesMissingError", "package_version", "with_operators"]
-
 Operators = Literal["auto", "fitted", "measured"]
 """Whichever is known to be nearer, constants of the GPU, or the package's tables."""
 
@@ -61,10 +59,6 @@ def with_operators(passes: PassModel, wanted: Operators = "auto") -> tuple[PassM
 
     ``auto`` takes measured operators where the GPU's own constants are only scaled by data sheets: there they are
     nearer to served iterations and loads. Elsewhere the fitted constants are as near or nearer.
-
-    Raises
-    ------
-    ParameterError : ``wanted`` is none of `Operators`.
     """
     if wanted not in get_args(Operators):
         raise ParameterError("operators", wanted, f"must be one of {', '.join(get_args(Operators))}")
@@ -103,12 +97,10 @@ class _Tables:
     """The tables of an engine on a GPU."""
 
     handle: Any
-    """The package's evaluator of operators."""
     lanes: Mapping[str, tuple[str, ...]]
     """Kernels of attention in order of preference, for decoding (``generation``) and for several tokens."""
     text: str
     known: dict[tuple[object, ...], float] = field(default_factory=dict)
-    """Seconds of operators by what identifies them."""
 
 
 @cache

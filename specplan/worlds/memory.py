@@ -8,7 +8,7 @@ GPUs of their own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -19,8 +19,6 @@ from theory.hardware.formats import Precision
 from theory.hardware.shapes import Experts, Shape
 from theory.hardware.sharding import cache_bytes_per_gpu, check_split, weight_bytes_per_gpu
 from theory.hardware.work import Parallel
-
-__all__ = ["ENGINE_SHARE", "MOST_GPUS", "MOST_TP", "STAGES", "MemoryPlan", "Room", "Served", "memory_plan"]
 
 ENGINE_SHARE: Final = 0.9
 """Share of a GPU's memory that the engines on it take, [-]: vLLM's default ``gpu_memory_utilization`` (0.11 to 0.19).
@@ -45,7 +43,6 @@ _COLLECTIVE_BYTES: Final = 0.5e9
 """Buffers of NCCL and the custom all-reduce where a model is spread over GPUs, B."""
 
 _WORK_BYTES: Final = 2.0
-"""Size of a number of the activations, B: bf16."""
 
 _LOGIT_BYTES: Final = 12.0
 """Size of a logit while tokens are chosen, B: float32, three copies (logits, probabilities, sorted)."""
@@ -62,7 +59,6 @@ class Served:
     """A model, how it is stored, and the GPUs that it is spread over."""
 
     role: str
-    """``target``, ``draft`` or ``judge``."""
     name: str
     shape: Shape
     precision: Precision = field(default_factory=Precision)
@@ -117,7 +113,6 @@ class Room:
     gpus: int
     models: tuple[Served, ...]
     gpu_bytes: float
-    """Memory of a GPU, B."""
     engine_share: float
 
     @property
@@ -189,11 +184,6 @@ def memory_plan(
     ------
     ParameterError : the models do not fit; the message says what is needed, what there is, and what would do.
     """
-    if not models:
-        raise ParameterError("models", list(models), "must hold the target at least")
-    positive("gpu_bytes", gpu_bytes)
-    if not 0.0 < engine_share <= 1.0:
-        raise ParameterError("engine_share", engine_share, "must be in (0, 1]")
     plan = _planned(models, gpu_bytes, engine_share)
     if gpus is not None and plan.gpus > gpus:
         asked = ", ".join(f"{room.gpus} for {_names(room)}" for room in plan.rooms)
@@ -232,26 +222,20 @@ def _too_little(room: Room, context: float) -> str:
         f"(weights {room.weight_bytes / _GB:.1f}, work {room.work_bytes / _GB:.1f}, one answer of {context:.0f} tokens "
         f"{room.cache_bytes(context) / _GB:.1f}) and offers {there / _GB:.1f}"
     )
-    remedies = [remedy for remedy in (_more_gpus(room, context), _fewer_bytes(room, context)) if remedy]
+    fewer = (name for name in ("fp8", "int4") if _would_do(room, context, partial(_in_format, name=name)))
+    remedies = [*_more_gpus(room, context), *[f"{name} weights would do" for name in fewer][:1]]
     return f"{what}; {' or '.join(remedies) or 'neither more of them nor fewer bits would do: take larger ones'}"
 
 
-def _more_gpus(room: Room, context: float) -> str:
+def _more_gpus(room: Room, context: float) -> Iterator[str]:
     """How many GPUs would hold the models: of one machine, then of more, with as many more stages."""
     target, n = room.models[0], room.gpus * 2
     while n <= MOST_TP * target.shape.n_layers:
         tp, pp = min(n, MOST_TP) // target.parallel.stage, max(n // MOST_TP, 1)
         if _would_do(room, context, partial(_wider, factor=tp, stages=pp)):
-            return f"{n} GPUs would do" + (f", where plans go up to {MOST_GPUS}" if n > MOST_GPUS else "")
+            yield f"{n} GPUs would do" + (f", where plans go up to {MOST_GPUS}" if n > MOST_GPUS else "")
+            return
         n *= 2
-    return ""
-
-
-def _fewer_bytes(room: Room, context: float) -> str:
-    for name in ("fp8", "int4"):
-        if _would_do(room, context, partial(_in_format, name=name)):
-            return f"{name} weights would do"
-    return ""
 
 
 def _would_do(room: Room, context: float, change: Callable[[Served], Served]) -> bool:

@@ -13,14 +13,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from specplan.worlds.configs.blocks import (
-    BlockMethod,
-    BlockSizes,
-    block_config,
-    joined_block,
-    usual_block,
-    usual_sizes,
-)
+from specplan.worlds.configs.blocks import BlockMethod, BlockSizes, block_config, joined_block, usual_block, usual_sizes
 from specplan.worlds.configs.families import FAMILIES, Family
 from specplan.worlds.configs.fields import ConfigFields
 from specplan.worlds.configs.heads import further_layers_of, joined_assistant, joined_head, usual_head
@@ -33,16 +26,12 @@ from theory.errors import ParameterError, SchemaError
 from theory.hardware.formats import Precision
 from theory.hardware.shapes import Shape
 
-__all__ = ["ModelFacts", "block_drafter", "draft_head", "facts_of_config", "shape_of"]
-
-
 _RENAMED: Final[Mapping[str, str]] = {
     "MiniMaxM2ForCausalLM": "minimax_m2",  # the first revisions say minimax, which is another architecture
     "DeepseekV4ForCausalLM": "deepseek_v4",  # copies in fp8 say deepseek_ref
     "DeepseekV41ForCausalLM": "deepseek_v41",
     "Gemma4AssistantForCausalLM": "gemma4_assistant",  # its layers, like the target's, say gemma4_text
 }
-"""Types of architectures whose files give another ``model_type``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +45,6 @@ class ModelFacts:
     max_context: int | None
     """Tokens that positions reach, scaling included; None: not said."""
     architecture: str
-    """The configuration's ``model_type``."""
     source: str
     """The file, or ``table of known models``."""
     reads_hidden: int = 0
@@ -68,11 +56,8 @@ class ModelFacts:
     drafting_experts: tuple[int, int] | None = None
     """Routed experts of a block drafter's layers in the checkpoint, and those of a token; None: as in other layers."""
     block: BlockSizes | None = None
-    """Of a drafter of blocks: how many tokens it drafts."""
     in_target: bool = False
-    """Of a head: whether its weights are in the target's checkpoint."""
     notes: tuple[str, ...] = ()
-    """What is left out, in words."""
 
 
 def shape_of(name_or_path: str) -> ModelFacts:
@@ -93,7 +78,8 @@ def shape_of(name_or_path: str) -> ModelFacts:
     path = Path(name_or_path)
     if exists(path):
         file = path / "config.json" if path.is_dir() else path
-        return facts_of_config(config_in(file), name=_named_by(file), where=str(file))
+        name = file.resolve().parent.name if file.name == "config.json" else file.stem
+        return facts_of_config(config_in(file), name=name, where=str(file))
     if path.suffix == ".json" or name_or_path.startswith((".", "/", "~")):
         raise ParameterError(
             "model", name_or_path, "must be an existing config.json, a folder with one, or a known name"
@@ -102,32 +88,22 @@ def shape_of(name_or_path: str) -> ModelFacts:
     return replace(facts_of_config(config, name=name, where=name), source="table of known models")
 
 
-def _check_names(config: Mapping[str, Any], where: str) -> None:
-    """Refuse a configuration whose names of architectures are none."""
-    named = config.get("architectures")
-    if named is not None and not (isinstance(named, list) and all(isinstance(name, str) for name in named)):
-        raise SchemaError(f"{where}: architectures: must be a list of names")
-    if not isinstance(config.get("model_type", ""), str | None):
-        raise SchemaError(f"{where}: model_type: must be a name")
-
-
 def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> ModelFacts:
     """Return what a model is made of, from the content of its ``config.json``.
 
     Parameters
     ----------
     config : the configuration; of a multimodal model the language part counts.
-    name : of the model, for reports.
     where : names the source, also in errors.
-
-    Raises
-    ------
-    SchemaError : as `shape_of`.
     """
     notes: list[str] = []
     text = _language_part(config, notes)
     for part in (config, text):
-        _check_names(part, where)
+        named = part.get("architectures")
+        if named is not None and not (isinstance(named, list) and all(isinstance(one, str) for one in named)):
+            raise SchemaError(f"{where}: architectures: must be a list of names")
+        if not isinstance(part.get("model_type", ""), str | None):
+            raise SchemaError(f"{where}: model_type: must be a name")
     for architecture in text.get("architectures") or ():
         text["model_type"] = _RENAMED.get(architecture, text.get("model_type"))
     reason = why_not(text) or (why_not(config) if "text_config" in config else None)
@@ -195,19 +171,12 @@ def _states(config: Mapping[str, Any]) -> int:
 
 
 def block_drafter(
-    target: ModelFacts,
-    method: BlockMethod,
-    *,
-    name: str = "",
-    sizes: BlockSizes | None = None,
-    further_layers: int = 0,
+    target: ModelFacts, method: BlockMethod, *, name: str = "", sizes: BlockSizes | None = None, further_layers: int = 0
 ) -> ModelFacts:
     """Return a drafter of blocks of the usual size for a target.
 
     Parameters
     ----------
-    target : the model that it drafts for.
-    method : as engines call it.
     name : of a published one; empty: none yet.
     sizes : of its blocks; None: the usual ones.
     further_layers : layers of the target's checkpoint that are the drafter; 0: it has weights of its own.
@@ -231,7 +200,6 @@ def draft_head(target: ModelFacts, method: str) -> ModelFacts:
 
     Parameters
     ----------
-    target : the model that it drafts for.
     method : ``eagle`` or ``eagle3``: one dense layer as wide as the target's, which ``eagle3`` gives a head of 32,000
         tokens; ``mtp``: the target's own layer for further tokens.
 
@@ -300,10 +268,6 @@ def _max_context(fields: ConfigFields, family: Family) -> int | None:
     if isinstance(factor, int | float) and isinstance(original, int) and 1 <= factor <= 1024:
         return max(most, int(factor * original))
     return most
-
-
-def _named_by(file: Path) -> str:
-    return file.resolve().parent.name if file.name == "config.json" else file.stem
 
 
 def _one_line(where: str, error: ValidationError) -> str:

@@ -13,20 +13,6 @@ from pydantic import Field
 from calibrate.record.fields import Finite, NotNegative, Record
 from sim.catalogue import choice
 
-__all__ = [
-    "DOMAIN_OF",
-    "SHORT",
-    "BlockConstants",
-    "LongPromptConstants",
-    "LookupConstants",
-    "PriorConstants",
-    "StepConstants",
-    "TokenConstants",
-    "constants",
-    "domain_shares",
-    "kind_of",
-]
-
 Pair: TypeAlias = tuple[Finite, Finite]
 
 DOMAIN_OF: Final = {
@@ -41,7 +27,6 @@ DOMAIN_OF: Final = {
     "gpqa": "science",
     "financeqa": "finance",
 }
-"""Kinds of text by data set."""
 
 SHORT: Final = 4096
 """Tokens of the prompts behind the priors, at most."""
@@ -59,9 +44,7 @@ class BlockConstants(Record):
     drafted: Annotated[int, Field(ge=1)]
     """Drafted tokens of the block whose positions ``level_slope`` describes."""
     slope: Finite
-    """Mean of beta over drafters."""
     error: NotNegative
-    """Its standard deviation."""
 
 
 class TokenConstants(Record):
@@ -72,7 +55,6 @@ class TokenConstants(Record):
     covariance: tuple[NotNegative, Finite, NotNegative]
     """Between models, for a model not seen: of level, of both, of slope."""
     degrees: Annotated[float, Field(gt=0)]
-    """Degrees of freedom of the t distribution."""
     domains: bool
     """Whether the effects of domains were measured on such drafts."""
     source: str
@@ -113,9 +95,7 @@ class LongPromptConstants(Record):
     """What the logit of acceptance loses per doubling of a prompt beyond `SHORT` tokens: t, none below 0."""
 
     loss: Finite
-    """Mean, in logits."""
     spread: NotNegative
-    """Standard deviation for a drafter not seen."""
     degrees: Annotated[float, Field(gt=0)]
     source: str
 
@@ -126,11 +106,9 @@ class PriorConstants(Record):
     schema_version: int
     token: dict[str, TokenConstants]
     domain_level_slope: dict[str, Pair]
-    """Effect of a domain on level and slope."""
     domain_covariance: tuple[NotNegative, Finite, NotNegative]
     """Between domains, added where the domain is unknown."""
     long_prompts: LongPromptConstants
-    """Of heads and block drafters."""
     lookup: LookupConstants
     step: StepConstants
     step_tokens: Pair
@@ -146,12 +124,7 @@ def constants() -> PriorConstants:
 
 
 def kind_of(domain: str) -> str:
-    """Return the kind of text that a data set is of; a kind is its own.
-
-    Raises
-    ------
-    ParameterError : neither a kind nor a data set; the message suggests the nearest.
-    """
+    """Return the kind of text that a data set is of; a kind is its own."""
     name = domain.strip().lower()
     kinds = dict.fromkeys(DOMAIN_OF.values())
     return DOMAIN_OF.get(name) or choice("domain", name, [*kinds, *DOMAIN_OF])

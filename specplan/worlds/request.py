@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from theory.hardware.engines import EngineConstants
     from theory.hardware.gpu_records import Gpu
 
-__all__ = ["Deployment", "Limits", "Load", "Placement", "ServedModel"]
-
 Placement = Literal["any", "shared", "own"]
 """Where draft and judge run: on the target's GPUs, on their own, or whatever is faster."""
 
@@ -68,7 +66,6 @@ class Load:
     burstiness: float = 1.0
     """Standard deviation / mean of the gaps between arrivals at a rate, [-], > 0: 1 is at random (Poisson)."""
     trace: Arrivals | None = field(default=None, repr=False)
-    """Arrivals of a file, each with its sizes."""
 
     def __post_init__(self) -> None:
         if sum(value is not None for value in (self.concurrency, self.rate, self.trace)) != 1:
@@ -150,9 +147,7 @@ class Deployment:
     passed_over: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), hash=False)
     """What exists to draft tokens and is not considered, by the engines' name of the method, and why."""
     context: int
-    """Tokens of prompt and answer together."""
     answer_tokens: int
-    """Tokens of an answer, mean."""
     answer_spread: float = _ANSWER_SPREAD
     """Standard deviation / mean of the tokens of answers, [-], in [0, 4]; 0: all are as long."""
     task: str | None = None
@@ -162,7 +157,6 @@ class Deployment:
     acceptance: Mapping[str, KnownAcceptance] = field(default_factory=lambda: MappingProxyType({}), hash=False)
     """Token acceptance where it is known, by method as engines call it; it holds for that method alone."""
     gpu_price: float | None = None
-    """Dollars per GPU and hour."""
     k: int | Schedule | None = None
     """Tokens drafted per round at every load, in [1, 32], or by batch size; None: the schedule's."""
     max_num_seqs: int | None = None

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from sim.serving.arrivals import Arrivals
     from specplan.worlds.request import Deployment
 
-__all__ = ["SLACK", "Drawn", "Sizes", "Traced", "longest_answer"]
-
 SLACK: Final = 256
 """Tokens beyond its context for which an engine has room where a single answer fits: a block, and the next tokens."""
 
@@ -82,17 +80,12 @@ class Drawn:
         """Tokens that an answer in flight has written, mean over its tokens: E[L^2] / (2 E[L])."""
         if not self.spread or self.longest <= self.mean:
             return self.mean / 2.0
-        return _mean_written(self.mean, self.spread, self.longest)
+        lengths = _cut(_uncut_mean(self.mean, self.spread, self.longest), self.spread, self.longest)
+        return float((lengths * lengths).mean() / (2.0 * lengths.mean()))
 
 
 def longest_answer(deployment: Deployment, cache_tokens: float) -> int:
-    """Return where answers of drawn lengths are cut, tokens.
-
-    Parameters
-    ----------
-    deployment : whose answers they are.
-    cache_tokens : that fit into the cache of the target's engine.
-    """
+    """Return where answers of drawn lengths are cut, tokens."""
     if not deployment.answer_spread:
         return deployment.answer_tokens
     models = [model for model in (deployment.target, deployment.draft) if model is not None]
@@ -109,13 +102,6 @@ def _lengths(mean: int, spread: float, longest: int, seed: int, block: int) -> t
     scores = np.array([NormalDist().inv_cdf(max(share, _LEAST_SHARE)) for share in shares])
     uncut = Lognormal(mean=_uncut_mean(mean, spread, longest), cv=spread)
     return tuple(min(length, longest) for length in uncut.at(scores).tolist())
-
-
-@lru_cache(maxsize=256)
-def _mean_written(mean: int, spread: float, longest: int) -> float:
-    """E[L^2] / (2 E[L]) of lengths."""
-    lengths = _cut(_uncut_mean(mean, spread, longest), spread, longest)
-    return float((lengths * lengths).mean() / (2.0 * lengths.mean()))
 
 
 @lru_cache(maxsize=256)

@@ -32,8 +32,6 @@ from sim.serving.arrivals import Arrivals
 from specplan.readers.formats import is_benchmark, read_benchmarks
 from theory.errors import SchemaError
 
-__all__ = ["read_trace"]
-
 _WHAT: Final = "arrivals"
 _MOST_BYTES: Final = 512 * 2**20
 _MOST_ROWS: Final = 2_000_000
@@ -54,12 +52,8 @@ def _moment(text: object) -> object:
     return whole.timestamp() + (float(f"0.{digits}") if digits else 0.0)
 
 
-def _at_least_one(tokens: int) -> int:
-    return max(tokens, 1)
-
-
 _Prompt = Annotated[int, Field(ge=0, le=_MOST_TOKENS)]
-_Answer = Annotated[int, Field(ge=0, le=_MOST_TOKENS), AfterValidator(_at_least_one)]
+_Answer = Annotated[int, Field(ge=0, le=_MOST_TOKENS), AfterValidator(lambda tokens: max(tokens, 1))]
 _Moment = Annotated[float, Field(ge=0.0)]
 
 

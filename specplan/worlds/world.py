@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from specplan.worlds.arrangements import Arrangement
     from specplan.worlds.request import Deployment, ServedModel
 
-__all__ = ["World", "passes_of"]
-
 _SEED: Final = 0
 _JUDGE_TOKENS: Final = 100
 """Tokens of the instructions that a judge reads with two steps: those of LR's prompt."""
@@ -70,7 +68,6 @@ class World:
 
     Parameters
     ----------
-    deployment : models, GPUs, sizes.
     moved : name of a belief to its standard normal score; those left out stay at their best values.
     """
 
@@ -84,18 +81,12 @@ class World:
         self._verified: dict[tuple[str, int, float], Verified] = {}
 
     def trial(
-        self,
-        configuration: Configuration,
-        arrangement: Arrangement,
-        limits: ServingLimits,
-        sizes: Sizes | None = None,
+        self, configuration: Configuration, arrangement: Arrangement, limits: ServingLimits, sizes: Sizes | None = None
     ) -> Trial:
         """Return the trial of a configuration on one copy of an arrangement.
 
         Parameters
         ----------
-        configuration, arrangement : what runs, and where.
-        limits : of the target's engine.
         sizes : of each answer; None: drawn as the deployment says.
         """
         spec, algorithm = configuration.spec, configuration.algorithm()
@@ -170,7 +161,6 @@ class World:
         Parameters
         ----------
         shares : configuration to the share of the iterations that run it, [-]; they sum to 1.
-        split : how GPUs share the target.
         """
         used = {one: share for one, share in shares.items() if share > 0.0}
         passes = {one: self.passes(one) for one in used}
@@ -193,9 +183,6 @@ class World:
         Parameters
         ----------
         configuration : its drafts, all of which are verified at most; straight between whole numbers of tokens.
-        split : how GPUs share the target.
-        batch : sequences, >= 1.
-        context : cached tokens of each, mean.
         """
         rows = np.arange(1, configuration.k2 + 1)
         costs = [self.cost(self.deployment.target, split, rows=float(n)) for n in rows]
@@ -254,11 +241,7 @@ class World:
         """Answers step by step, as long on average as the others."""
         step = self._step
         lengths = Lengths(
-            target=step,
-            draft=step,
-            correlation=ASSUMED.draft_correlation,
-            lag1=ASSUMED.lag1,
-            limit=ASSUMED.step_limit,
+            target=step, draft=step, correlation=ASSUMED.draft_correlation, lag1=ASSUMED.lag1, limit=ASSUMED.step_limit
         )
         return SyntheticBehaviour(
             lengths=lengths,
@@ -281,13 +264,6 @@ class _Sized:
     """Answers step by step, each of its size.
 
     Steps are drawn one by one: an answer that comes out too long for the cache, as a server would cut it, ends before.
-
-    Parameters
-    ----------
-    alike : the behaviour, whose answers are all as long.
-    sizes : of each answer.
-    step : mean tokens of a step.
-    cache_tokens : of the target's engine, which judges a step beside another one.
     """
 
     def __init__(self, alike: SyntheticBehaviour, sizes: Sizes, step: float, cache_tokens: float) -> None:

@@ -11,13 +11,11 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Final, Literal
 
 from theory.errors import ParameterError
-
-__all__ = ["BLACKWELL", "ENGINES", "EngineConstants", "engine_named", "is_priced", "nearest_engine"]
-
 
 BLACKWELL: Final = frozenset({"NVIDIA B200 SXM", "NVIDIA B300 SXM", "NVIDIA GB200", "NVIDIA GB300"})
 """Data-centre GPUs of the Blackwell generation: newer than the engines' tables of tuned kernels for experts."""
@@ -95,133 +93,75 @@ _VERIFIED_S: Final = 2.2e-5
 """Fitted to vLLM 0.24.0 on A100, and taken for its other versions and TensorRT-LLM; so are rounds and passes of drafts
 without time of their own."""
 _TREE_S: Final = 1.0e-3
-"""Fitted to SGLang, and taken for all."""
 
-ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
-    {
-        (one.name, one.version): one
-        for one in (
-            EngineConstants(
-                name="vllm",
-                version="0.11.1",
-                norm_s=1.20e-5,
-                expert_norm_s=1.80e-5,
-                recurrent_s=4.4e-5,
-                sequence_s=5.62e-5,
-                ungraphed_s=5e-3,
-                untuned=0.708,
-                untuned_small=0.353,
-                padding=127.0,
-                verified_s=5.7e-5,  # no less than a sequence
-                tree_s=_TREE_S,
-            ),
-            # Fitted to 0.15.1 (as 0.12.0), and to 0.18.0, 0.19.0, 0.24.0 and a nightly together. 0.16.0 and 0.17.0 were
-            # measured with MiniMax-M2.5 only, which 0.18.0 made faster. Dense layers are those of 0.18.0.
-            EngineConstants(
-                name="vllm",
-                version="0.12.0",
-                norm_s=0.0,
-                expert_norm_s=1.08e-5,
-                sequence_s=4.4e-6,
-                ungraphed_s=4.4e-3,
-                verified_s=_VERIFIED_S,
-                tree_s=_TREE_S,
-            ),
-            EngineConstants(
-                name="vllm",
-                version="0.16.0",
-                norm_s=0.0,
-                expert_norm_s=2.12e-5,
-                sequence_s=1.21e-5,
-                ungraphed_s=5.4e-3,
-                verified_s=_VERIFIED_S,
-                tree_s=_TREE_S,
-            ),
-            EngineConstants(
-                name="vllm",
-                version="0.17.0",
-                norm_s=0.0,
-                expert_norm_s=1.40e-5,
-                sequence_s=2.0e-5,
-                ungraphed_s=5.7e-3,
-                verified_s=_VERIFIED_S,
-                tree_s=_TREE_S,
-            ),
-            EngineConstants(
-                name="vllm",
-                version="0.18.0",
-                until="0.24",
-                norm_s=0.0,
-                expert_norm_s=8.2e-6,
-                sequence_s=3.5e-6,
-                ungraphed_s=1.01e-2,
-                ungraphed_decoding_s=7.2e-3,  # with what a drafted token takes
-                verified_s=_VERIFIED_S,
-                tree_s=_TREE_S,
-            ),
-            # development versions of 2025, measured with gpt-oss; dense layers are those of 1.0.0
-            EngineConstants(
-                name="trtllm",
-                version="0.21.0",
-                fused_sums="all",
-                norm_s=1.02e-5,
-                expert_norm_s=1.87e-5,
-                sequence_s=0.0,
-                ungraphed_s=5.1e-3,
-                verified_s=_VERIFIED_S,
-                tree_s=_TREE_S,
-            ),
-            # measured with a dense model; layers with experts by the usual ratio of the two
-            EngineConstants(
-                name="trtllm",
-                version="1.0.0",
-                fused_sums="all",
-                norm_s=1.02e-5,
-                expert_norm_s=1.02e-5,
-                sequence_s=4.7e-6,
-                ungraphed_s=9.1e-3,
-                verified_s=_VERIFIED_S,
-                tree_s=_TREE_S,
-            ),
-            # Dense layers are those of 1.0.0. On Hopper fitted to rows that do not say their version; what a sequence
-            # and a pass outside graphs take there is Blackwell's.
-            EngineConstants(
-                name="trtllm",
-                version="1.2.0",
-                until="1.3",
-                fused_sums="all",
-                norm_s=1.02e-5,
-                expert_norm_s=2.61e-5,
-                blackwell=0.17,
-                sequence_s=5.1e-6,
-                ungraphed_s=8.4e-3,
-                verified_s=_VERIFIED_S,
-                tree_s=_TREE_S,
-            ),
-            EngineConstants(
-                name="sglang",
-                version="0.5.6",
-                until="0.5",
-                norm_s=2.4e-6,
-                expert_norm_s=3.2e-6,
-                # from the cookbook's Qwen3.8-27B on GB300, one answer at a time, and prompts of its pplx-decider-27B
-                recurrent_s=2.0e-5,
-                recurrent_prompt_s=3.3e-4,
-                states=5.0,
-                sequence_s=1.59e-5,
-                # not told apart by batches of up to 8, and more than nothing: else speculation would gain at any batch
-                verified_s=1e-5,
-                apart=True,
-                fused_sums="Blackwell",
-                round_s=9.2e-4,
-                draft_pass_s=5.05e-5,
-                tree_s=_TREE_S,
-                ungraphed_s=4.0e-4,
-            ),
-        )
-    }
+_vllm = partial(EngineConstants, name="vllm", verified_s=_VERIFIED_S, tree_s=_TREE_S)
+_trtllm = partial(EngineConstants, name="trtllm", fused_sums="all", verified_s=_VERIFIED_S, tree_s=_TREE_S)
+_PRICED: Final = (
+    _vllm(
+        version="0.11.1",
+        norm_s=1.20e-5,
+        expert_norm_s=1.80e-5,
+        recurrent_s=4.4e-5,
+        sequence_s=5.62e-5,
+        ungraphed_s=5e-3,
+        untuned=0.708,
+        untuned_small=0.353,
+        padding=127.0,
+        verified_s=5.7e-5,  # no less than a sequence
+    ),
+    # Fitted to 0.15.1 (as 0.12.0), and to 0.18.0, 0.19.0, 0.24.0 and a nightly together. 0.16.0 and 0.17.0 were
+    # measured with MiniMax-M2.5 only, which 0.18.0 made faster. Dense layers are those of 0.18.0.
+    _vllm(version="0.12.0", norm_s=0.0, expert_norm_s=1.08e-5, sequence_s=4.4e-6, ungraphed_s=4.4e-3),
+    _vllm(version="0.16.0", norm_s=0.0, expert_norm_s=2.12e-5, sequence_s=1.21e-5, ungraphed_s=5.4e-3),
+    _vllm(version="0.17.0", norm_s=0.0, expert_norm_s=1.40e-5, sequence_s=2.0e-5, ungraphed_s=5.7e-3),
+    _vllm(
+        version="0.18.0",
+        until="0.24",
+        norm_s=0.0,
+        expert_norm_s=8.2e-6,
+        sequence_s=3.5e-6,
+        ungraphed_s=1.01e-2,
+        ungraphed_decoding_s=7.2e-3,  # with what a drafted token takes
+    ),
+    # development versions of 2025, measured with gpt-oss; dense layers are those of 1.0.0
+    _trtllm(version="0.21.0", norm_s=1.02e-5, expert_norm_s=1.87e-5, sequence_s=0.0, ungraphed_s=5.1e-3),
+    # measured with a dense model; layers with experts by the usual ratio of the two
+    _trtllm(version="1.0.0", norm_s=1.02e-5, expert_norm_s=1.02e-5, sequence_s=4.7e-6, ungraphed_s=9.1e-3),
+    # Dense layers are those of 1.0.0. On Hopper fitted to rows that do not say their version; what a sequence
+    # and a pass outside graphs take there is Blackwell's.
+    _trtllm(
+        version="1.2.0",
+        until="1.3",
+        norm_s=1.02e-5,
+        expert_norm_s=2.61e-5,
+        blackwell=0.17,
+        sequence_s=5.1e-6,
+        ungraphed_s=8.4e-3,
+    ),
+    EngineConstants(
+        name="sglang",
+        version="0.5.6",
+        until="0.5",
+        norm_s=2.4e-6,
+        expert_norm_s=3.2e-6,
+        # from the cookbook's Qwen3.8-27B on GB300, one answer at a time, and prompts of its pplx-decider-27B
+        recurrent_s=2.0e-5,
+        recurrent_prompt_s=3.3e-4,
+        states=5.0,
+        sequence_s=1.59e-5,
+        # not told apart by batches of up to 8, and more than nothing: else speculation would gain at any batch
+        verified_s=1e-5,
+        apart=True,
+        fused_sums="Blackwell",
+        round_s=9.2e-4,
+        draft_pass_s=5.05e-5,
+        tree_s=_TREE_S,
+        ungraphed_s=4.0e-4,
+    ),
 )
-"""Constants by name and version."""
+ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
+    {(one.name, one.version): one for one in _PRICED}
+)
 
 
 def engine_named(name: str, version: str | None = None) -> EngineConstants:
@@ -229,7 +169,6 @@ def engine_named(name: str, version: str | None = None) -> EngineConstants:
 
     Parameters
     ----------
-    name : in any case.
     version : a number such as ``0.15.1``; a nightly build counts as the latest. Later ones than were measured are not
         priced (`is_priced`), and have the constants of the latest.
 
@@ -249,27 +188,19 @@ def engine_named(name: str, version: str | None = None) -> EngineConstants:
 
 
 def is_priced(name: str, version: str) -> bool:
-    """Return whether an engine's version is among those that constants are known for; nightly builds are.
-
-    Raises
-    ------
-    ParameterError : an unknown engine.
-    """
+    """Return whether an engine's version is among those that constants are known for; nightly builds are."""
     known = _versions(name)
     if version.startswith("nightly"):
         return True
-    requested = _numbers(version)
-    return requested is not None and min(known) <= requested < _series_after(known[max(known)].until)
+    requested, until = _numbers(version), known[max(known)].until
+    *first, last = (_numbers(until) or ())[: until.count(".") + 1]  # 0.24 ends before 0.25
+    return requested is not None and min(known) <= requested < (*first, last + 1)
 
 
 def nearest_engine(name: str, version: str) -> EngineConstants:
     """Return the same for rows that were measured: of the nearest priced version where the said one is not priced.
 
     Named builds of development branches without a number count as the earliest.
-
-    Raises
-    ------
-    ParameterError : an unknown engine.
 
     >>> nearest_engine("trtllm", "gpt-oss-dev").version, nearest_engine("vllm", "0.31").version
     ('0.21.0', '0.18.0')
@@ -289,12 +220,6 @@ def _versions(name: str) -> dict[tuple[int, ...], EngineConstants]:
         names = ", ".join(dict.fromkeys(key[0] for key in ENGINES))
         raise ParameterError("engine", name, f"is not known: known are {names}")
     return known
-
-
-def _series_after(version: str) -> tuple[int, ...]:
-    """The first numbers after a release series: 0.24 ends before 0.25."""
-    *first, last = (_numbers(version) or ())[: version.count(".") + 1]
-    return (*first, last + 1)
 
 
 def _numbers(version: str) -> tuple[int, ...] | None:

@@ -9,8 +9,6 @@ from typing import Final
 
 from theory.errors import ParameterError
 
-__all__ = ["CACHE_FORMATS", "FORMATS", "Format", "Precision"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
@@ -43,10 +41,8 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
         )
     }
 )
-"""Formats of weights by name."""
 
 CACHE_FORMATS: Final = ("bf16", "fp8")
-"""Formats in which keys and values are cached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +56,6 @@ class Precision:
     experts: str | None = None
     """Format of routed and shared experts; None: that of ``weights``."""
     cache: str = "bf16"
-    """Format of cached keys and values."""
 
     def __post_init__(self) -> None:
         for name, value in (

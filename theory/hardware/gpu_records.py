@@ -14,19 +14,6 @@ from dataclasses import dataclass, field
 
 from theory.errors import ParameterError
 
-__all__ = [
-    "AttentionRates",
-    "DataSheet",
-    "ExpertRates",
-    "Gpu",
-    "LatentRates",
-    "ProductRates",
-    "SparseRates",
-    "StateRates",
-    "StreamRates",
-    "SumRates",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ProductRates:
@@ -137,7 +124,6 @@ class SparseRates:
     compressed_s: float
     """Fixed time of attention to compressed entries, the choosing of entries included, s."""
     bandwidth: float
-    """Index keys read per second, B/s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +191,6 @@ class Gpu:
     experts: Mapping[str, ExpertRates] = field(repr=False)
     """The same; ``widened``: of weights of 4 bits that are widened to bf16."""
     sums: Mapping[int, SumRates] = field(repr=False)
-    """By number of GPUs."""
     fused_sums: Mapping[int, SumRates] = field(repr=False)
     """The same by kernels of TensorRT-LLM, which FlashInfer ships too; empty where they were not measured."""
     network: float = 5.0e10

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from theory.errors import ParameterError
 from theory.hardware.gpu_records import (
@@ -28,7 +28,10 @@ from theory.hardware.gpu_records import (
     SumRates,
 )
 
-__all__ = ["AMD", "GPUS", "gpu_named", "unmeasured"]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    _Rates = TypeVar("_Rates", bound=DataclassInstance)
 
 _MIB: Final = 2.0**20
 _T: Final = 1e12
@@ -36,12 +39,7 @@ _G: Final = 1e9
 
 
 def _sheet(
-    mib: float,
-    bandwidth: float,
-    bf16: float,
-    fp8: float | None = None,
-    fp4: float | None = None,
-    link: float = 64.0,
+    mib: float, bandwidth: float, bf16: float, fp8: float | None = None, fp4: float | None = None, link: float = 64.0
 ) -> DataSheet:
     """A data sheet in the units of data sheets: MiB, TB/s, TFLOP/s (dense), GB/s."""
     return DataSheet(
@@ -261,89 +259,62 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
     sheet = _SHEETS[name]
     like = like or (name if name in _PRODUCTS else _LIKE.get(name, "NVIDIA H100 SXM"))
     known = _SHEETS[like]
-    all_slower = _ALL_SLOWER.get(name, 1.0)
-    memory = sheet.bandwidth / known.bandwidth / all_slower
+    slower, all_slower = _SLOWER.get(name, 1.0), _ALL_SLOWER.get(name, 1.0)
+    memory, link = sheet.bandwidth / known.bandwidth / all_slower, sheet.link / known.link / all_slower
 
     def arithmetic(of: str) -> float:
         return sheet.rate(of.removesuffix("-block")) / known.rate(of.removesuffix("-block")) / all_slower
 
-    latent_like = like if like in _LATENT else "NVIDIA H100 SXM"
-    latent, latent_memory = _LATENT[latent_like], sheet.bandwidth / _SHEETS[latent_like].bandwidth / all_slower
-    latent_rate = sheet.bf16 / _SHEETS[latent_like].bf16 / all_slower
-    states, sparse, streams = _STATES[latent_like], _SPARSE[latent_like], _STREAMS[latent_like]
-    slower, link = _SLOWER.get(name, 1.0), sheet.link / known.link / all_slower
+    def product(of: str, rates: ProductRates) -> ProductRates:
+        rate = arithmetic(of)
+        scaled = _times(rates, overhead_s=slower, bandwidth=memory, rate=rate, quantising=memory)
+        return replace(scaled, input_s=rates.input_s / rate)
+
+    def sums(of: Mapping[int, SumRates]) -> dict[int, SumRates]:
+        factors = {"custom_s": slower, "custom_bandwidth": link, "nccl_s": slower, "nccl_bandwidth": link}
+        return {n: _times(rates, **factors) for n, rates in of.items()}
+
+    of_experts = {"overhead_s": slower, "bandwidth": memory, "activation_bandwidth": memory}
+    other = like if like in _LATENT else "NVIDIA H100 SXM"
+    reading = sheet.bandwidth / _SHEETS[other].bandwidth / all_slower
+    computing = sheet.bf16 / _SHEETS[other].bf16 / all_slower
     return Gpu(
         name=name,
         sheet=sheet,
-        products={of: _scaled(rates, slower, memory, arithmetic(of)) for of, rates in _PRODUCTS[like].items()},
-        attention=replace(
-            _ATTENTION[like],
-            overhead_s=_ATTENTION[like].overhead_s * slower,
-            cache_bandwidth=_ATTENTION[like].cache_bandwidth * memory,
-            query_bandwidth=_ATTENTION[like].query_bandwidth * memory,
-            rate=_ATTENTION[like].rate * arithmetic("bf16"),
+        products={of: product(of, rates) for of, rates in _PRODUCTS[like].items()},
+        attention=_times(
+            _ATTENTION[like], overhead_s=slower, cache_bandwidth=memory, query_bandwidth=memory, rate=arithmetic("bf16")
         ),
-        latent=LatentRates(
-            latent.overhead_s * slower,
-            latent.bandwidth * latent_memory,
-            latent.rate * latent_rate,
-            latent.cache_bandwidth * latent_memory,
-            latent.attention_rate * latent_rate,
-            latent.quantised_s * slower,
+        latent=_times(
+            _LATENT[other],
+            overhead_s=slower,
+            bandwidth=reading,
+            rate=computing,
+            cache_bandwidth=reading,
+            attention_rate=computing,
+            quantised_s=slower,
         ),
-        states=replace(
-            states,
-            overhead_s=states.overhead_s * slower,
-            bandwidth=states.bandwidth * latent_memory,
-            prompt_s=states.prompt_s * slower,
-            rate=states.rate * latent_memory,
-        ),
-        sparse=SparseRates(
-            sparse.choosing_s * slower,
-            sparse.block_s * slower,
-            sparse.compressed_s * slower,
-            sparse.bandwidth * latent_memory,
-        ),
-        streams=StreamRates(streams.overhead_s * slower, streams.bandwidth * latent_memory),
-        experts={
-            of: ExpertRates(
-                rates.overhead_s * slower,
-                rates.bandwidth * memory,
-                rates.rate * arithmetic(of),
-                rates.activation_bandwidth * memory,
-            )
-            for of, rates in _EXPERTS[like].items()
-        },
-        sums={n: _linked(rates, slower, link) for n, rates in _SUMS[like].items()},
-        fused_sums={n: _linked(rates, slower, link) for n, rates in _FUSED_SUMS.get(like, {}).items()},
+        states=_times(_STATES[other], overhead_s=slower, bandwidth=reading, prompt_s=slower, rate=reading),
+        sparse=_times(_SPARSE[other], choosing_s=slower, block_s=slower, compressed_s=slower, bandwidth=reading),
+        streams=_times(_STREAMS[other], overhead_s=slower, bandwidth=reading),
+        experts={of: _times(rates, rate=arithmetic(of), **of_experts) for of, rates in _EXPERTS[like].items()},
+        sums=sums(_SUMS[like]),
+        fused_sums=sums(_FUSED_SUMS.get(like, {})),
         fitted=name == like,
     )
 
 
-def _scaled(rates: ProductRates, slower: float, memory: float, arithmetic: float) -> ProductRates:
-    return replace(
-        rates,
-        overhead_s=rates.overhead_s * slower,
-        bandwidth=rates.bandwidth * memory,
-        rate=rates.rate * arithmetic,
-        input_s=rates.input_s / arithmetic,
-        quantising=rates.quantising * memory,
-    )
-
-
-def _linked(rates: SumRates, slower: float, link: float) -> SumRates:
-    custom, nccl = rates.custom_bandwidth * link, rates.nccl_bandwidth * link
-    return SumRates(rates.custom_s * slower, custom, rates.nccl_s * slower, nccl)
+def _times(rates: _Rates, **factors: float) -> _Rates:
+    """Constants, some of them by a factor."""
+    return replace(rates, **{name: getattr(rates, name) * factor for name, factor in factors.items()})
 
 
 GPUS: Final[Mapping[str, Gpu]] = MappingProxyType({name: _gpu(name) for name in _SHEETS})
-"""All GPUs by name."""
 
 
 _UNTOLD: Final = re.compile(
     r"nvidia|amd|instinct|geforce|tesla|rtx|blackwell|generation|(server|workstation) edition|hbm\d?e?|sxm\d?(?!\d)"
 )
-"""Words of names that tell nothing more."""
 _MEMORY: Final = re.compile(r"(?<!\d)(\d+) ?gi?b(?![a-z\d])")
 _NEAR: Final = 0.1
 """Share by which a memory in a name may differ from the driver's: makers count in GB or GiB, the driver keeps some."""

@@ -19,20 +19,6 @@ from theory.hardware.operators import is_timed
 from theory.hardware.passes import PassModel
 from theory.hardware.work import Work
 
-__all__ = [
-    "FIRST_TOKEN",
-    "GAIN",
-    "HALF_WIDTHS",
-    "ITERATION",
-    "ROUND",
-    "THROUGHPUT",
-    "TIME_PER_TOKEN",
-    "around",
-    "conformal",
-    "half_width",
-    "regime",
-]
-
 ITERATION: Final = "iteration"
 TIME_PER_TOKEN: Final = "time per token"
 FIRST_TOKEN: Final = "time to first token"
@@ -66,7 +52,6 @@ HALF_WIDTHS: Final[Mapping[tuple[str, str], float]] = MappingProxyType(
         (GAIN, "experts, loaded"): 0.21,
     }
 )
-"""By quantity and regime, as `regime` names it."""
 
 _LEFT_OUT: Final[Mapping[str, float]] = MappingProxyType({"attention": 0.0, "states": 0.22, "sparse": 0.24})
 """What layers that were hardly served add in squares, by `theory.hardware.shapes.Shape.mixing`, [-].
@@ -98,7 +83,6 @@ def half_width(quantity: str, model: PassModel, work: Work | None = None) -> flo
 
     Parameters
     ----------
-    quantity : one of the names above.
     model : what is served; of a gain the target.
     work : an iteration, where its load matters (an iteration, a gain); None: under any load.
     """

@@ -13,20 +13,7 @@ from theory.hardware.mixers.sparse import CompressedAttention, Selection
 from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Experts, LatentAttention
 
-__all__ = [
-    "attention_seconds",
-    "distinct_experts",
-    "experts_seconds",
-    "fullest_share",
-    "index_seconds",
-    "is_timed",
-    "latent_seconds",
-    "product_seconds",
-    "recurrent_seconds",
-]
-
 _ACTIVATION: Final = 2.0
-"""Bytes of an activation, B: bf16."""
 _UNEVEN: Final = 0.9
 """Exponent of the tokens that count as independent draws of experts, [-]: routing is uneven, and tokens of one text ask
 for the same experts. Measured loads of experts follow power laws of exponents 1.0 to 1.2, between which it hardly
@@ -138,7 +125,6 @@ def attention_seconds(
 
     Parameters
     ----------
-    gpu : constants.
     sequences : > 0.
     tokens, context : per sequence; new tokens > 0, cached ones >= 0.
     heads, kv_heads, head_dim : on this GPU.

@@ -25,8 +25,6 @@ from theory.hardware.sharding import check_split
 from theory.hardware.sources import FittedOperators, OperatorSource
 from theory.hardware.work import Parallel, Work
 
-__all__ = ["PassModel", "PassParts"]
-
 _BF16: Final = FORMATS["bf16"]
 _WIDENING: Final = 2.0
 """Time of attention over a cache whose format the GPU cannot multiply, over that of attention alike, [-]: its numbers
@@ -46,11 +44,8 @@ class PassParts:
     attention: float = 0.0
     """Attention over cached tokens; of latent attention with its projections."""
     sums: float = 0.0
-    """Sums over GPUs, and what stages hand over."""
     head: float = 0.0
-    """Scores of all tokens."""
     streams: float = 0.0
-    """Mixing of residual streams."""
     layers: float = 0.0
     """The engine's, per layer."""
     sequences: float = 0.0
@@ -83,10 +78,8 @@ class PassModel:
     """Operators measured one by one, whose seconds are added up; None: those of the GPU's fitted constants."""
 
     operators: OperatorSource = field(init=False, repr=False, compare=False)
-    """Whose seconds are added up."""
 
     _between_s: float = field(init=False, repr=False, compare=False)
-    """What the engine takes between the operators of all layers, s."""
 
     def __post_init__(self) -> None:
         check_split(self.shape, self.parallel)
@@ -270,14 +263,7 @@ class PassModel:
         up = self.operators.product(rows, (2.0 if gated else 1.0) * intermediate, hidden, weights)
         return up + self.operators.product(rows, hidden, intermediate, weights)
 
-    def _attention(
-        self,
-        mixer: Mixer,
-        sequences: float,
-        tokens: float,
-        context: float,
-        prompts: bool,
-    ) -> float:
+    def _attention(self, mixer: Mixer, sequences: float, tokens: float, context: float, prompts: bool) -> float:
         """Seconds in which sequences attend to what is cached, or move on their states; products of both apart."""
         tp = self.parallel.tp
         if isinstance(mixer, Recurrent):

@@ -16,8 +16,6 @@ from theory.hardware.mixers.counts import check_counts
 from theory.hardware.mixers.sparse import CompressedAttention, Selection
 from theory.hardware.mixers.states import Recurrent
 
-__all__ = ["Attention", "Dense", "Experts", "FeedForward", "LatentAttention", "Layers", "Mixer", "Shape"]
-
 _EMBEDDING_BYTES = 2.0  # embeddings and the head stay in bf16
 
 
@@ -53,11 +51,6 @@ class Attention:
         return self.value_dim or self.head_dim
 
     @property
-    def cached(self) -> int:
-        """Numbers cached per token and layer."""
-        return self.kv_heads * (self.head_dim + self._values)
-
-    @property
     def mean_dim(self) -> float:
         """Mean numbers of a head's key and value."""
         return (self.head_dim + self._values) / 2.0
@@ -73,15 +66,12 @@ class Attention:
         index = 0 if self.selection is None else self.selection.parameters(hidden)
         return hidden * sum(self.columns(tp)) + index
 
-    def kept(self, context: float) -> float:
-        """Tokens of a context that stay in the cache."""
-        return context if self.window is None else min(context, float(self.window))
-
     def held(self, context: float, tp: int = 1, cache_bytes: float = 2.0, copies: float = 1.0) -> float:
         """Bytes that a sequence of ``context`` tokens takes on one of ``tp`` GPUs, which keeps a head at least, B."""
         index = 0.0 if self.selection is None else self.selection.held(context)
         share = 0.0 if self.shared else max(self.kv_heads / tp, 1.0) / self.kv_heads
-        return self.cached * share * self.kept(context) * cache_bytes + index
+        kept = context if self.window is None else min(context, float(self.window))
+        return self.kv_heads * (self.head_dim + self._values) * share * kept * cache_bytes + index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +87,6 @@ class LatentAttention:
     """Numbers of a head's key without position."""
     value_dim: int
     query_rank: int | None = None
-    """Numbers of the compressed query (``q_lora_rank``); None: not compressed."""
     gated: bool = False
     """Whether outputs have a gate, which is a further product of the hidden state."""
     selection: Selection | None = None
@@ -141,18 +130,11 @@ class Dense:
     def __post_init__(self) -> None:
         check_counts(self, skipped=("gated",))
 
-    @property
-    def matrices(self) -> int:
-        """Matrices of hidden x intermediate."""
-        return 3 if self.gated else 2
-
     def parameters(self, hidden: int) -> int:
         """Weights of one layer."""
-        return self.matrices * hidden * self.intermediate
+        return (3 if self.gated else 2) * hidden * self.intermediate
 
-    def active(self, hidden: int) -> int:
-        """Weights that one token passes."""
-        return self.parameters(hidden)
+    active = parameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,13 +188,11 @@ class Layers:
 
     count: int
     attention: Mixer
-    """How tokens are mixed."""
     feed_forward: FeedForward | None
     """None: another mixing layer follows directly (hybrids)."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
-            raise ParameterError("count", self.count, "must be an integer >= 1")
+        check_counts(self, skipped=("attention", "feed_forward"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,10 +222,7 @@ class Shape:
     number by number."""
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "vocab", "norms", "streams"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ParameterError(name, value, "must be an integer >= 1")
+        check_counts(self, skipped=("layers", "tied", "stream_rank"))
         if not self.layers:
             raise ParameterError("layers", self.layers, "must hold at least one group of layers")
 
@@ -292,12 +269,9 @@ class Shape:
         """``attention`` if all layers attend to what is cached; else ``states``, or ``sparse`` if none has a state."""
         if self.has_states:
             return "states"
-        sparse = any(getattr(g.attention, "selection", None) is not None for g in self.layers)
-        return (
-            "sparse"
-            if sparse or any(isinstance(g.attention, CompressedAttention) for g in self.layers)
-            else "attention"
-        )
+        mixers = [group.attention for group in self.layers]
+        sparse = any(isinstance(one, CompressedAttention) or getattr(one, "selection", None) for one in mixers)
+        return "sparse" if sparse else "attention"
 
     def weight_bytes(self, precision: Precision) -> float:
         """Return the bytes of all weights, B."""

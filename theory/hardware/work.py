@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from theory.errors import ParameterError
-
-__all__ = ["Parallel", "Work"]
+from theory.hardware.mixers.counts import check_counts
 
 _ALIKE: Final = 0.6
 """Exponent of the tokens of a sequence in one pass that count as draws of experts of their own, [-]. Fitted to
@@ -30,10 +29,7 @@ class Parallel:
     pp: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("tp", "dp", "ep", "pp"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ParameterError(name, value, "must be an integer >= 1")
+        check_counts(self)
         if self.stage % self.ep:
             raise ParameterError("ep", self.ep, f"must divide the {self.stage} GPUs (tp x dp)")
 

@@ -14,7 +14,8 @@ from sim.estimate import Estimate
 from specplan.check.validating.telling_apart import LEAST_ROWS, PLAIN, Resampled, Skill, inside, skill
 from specplan.check.validating.validation import Validation
 from specplan.output import between
-from specplan.planning.planner import Request, accuracy_loss
+from specplan.planning.candidates import Request
+from specplan.planning.planner import accuracy_loss
 from specplan.planning.predict import Prediction
 
 __all__ = ["COLUMNS", "Comparison", "compare"]

@@ -32,7 +32,7 @@ from calibrate.running.met import trace_of_session
 from calibrate.running.problem import Problem, Truth
 from sim.algorithms.checks import VERIFIERS
 from sim.answers.drawn import TraceBehaviour
-from sim.configuration import PLAIN
+from sim.configuration import PLAIN, Configuration
 from sim.estimate import Estimate
 from sim.operations import RANDOM, TARGET
 from sim.timeline import Timeline
@@ -46,7 +46,7 @@ from specplan.check.validating.run_record import (
     of_profile,
     of_questions,
 )
-from specplan.planning.predict import Configuration, Prediction, Predictor
+from specplan.planning.predict import Prediction, Predictor
 
 __all__ = [
     "TOLERANCE",

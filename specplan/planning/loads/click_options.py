@@ -10,24 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from specplan.output import InputName
-from specplan.ranges import (
-    GPUS,
-    MILLISECONDS,
-    PROBABILITY,
-    RATE,
-    SECONDS,
-    SPREAD,
-    TOKENS,
-    ListOf,
-    Number,
-    WholeNumber,
-)
+from specplan.ranges import GPUS, MILLISECONDS, PROBABILITY, RATE, SECONDS, SPREAD, TOKENS, ListOf, Number, WholeNumber
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from specplan.worlds.request import Limits, Load
-
-__all__ = ["DEPLOYMENT", "LOADS", "bounds_of", "checked", "deployment_options", "loads_of"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,7 +36,6 @@ LOADS: Final = {
         help="File of arrivals: Mooncake (JSONL), Azure (CSV), or specplan's own.",
     ),
 }
-"""Options that say the load, of which one may be given."""
 
 DEPLOYMENT: Final = {
     "target": click.option(
@@ -151,7 +137,6 @@ DEPLOYMENT: Final = {
         help="Print a plan by mean values first, then simulate the loads for this long. Implies --no-curve.",
     ),
 }
-"""Options that only go with ``--target``."""
 
 
 @cache

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from sim.trial import Trial
     from specplan.worlds.request import Deployment
 
-__all__ = ["FromNames", "limits_of", "sequences_for"]
-
 _SHOWN: Final = 4
 """Kinds of options that are simulated at length at each load."""
 _PRECISION: Final = 0.01
@@ -57,14 +55,7 @@ _MOST_SEQUENCES: Final = 1024
 
 
 class FromNames(Simulator):
-    """A deployment under load.
-
-    Parameters
-    ----------
-    deployment : models, GPUs, sizes.
-    methods : names of methods to consider; plain decoding always is.
-    budget : bounds on their knobs.
-    """
+    """A deployment under load."""
 
     by_means = False
     """Whether to take mean values for simulations where they are known, and nothing that writes steps."""
@@ -83,12 +74,7 @@ class FromNames(Simulator):
 
     @cached_property
     def considered(self) -> Considered:
-        """What can be evaluated.
-
-        Raises
-        ------
-        ParameterError : the target does not fit, even without a drafter.
-        """
+        """What can be evaluated."""
         return considered(self.deployment, self._methods, self._budget)
 
     def best_of_each_kind(self, answers: int, before: Best) -> Best:
@@ -102,11 +88,6 @@ class FromNames(Simulator):
         """Return the tokens per second of all copies where SGLang's controller chooses how many tokens are drafted.
 
         By mean values, with its own slots (`theory.adaptive.steps`).
-
-        Parameters
-        ----------
-        option : a token-level method, and where it runs.
-        answers : in flight, in all copies.
         """
         configuration, where, world = option.configuration, option.arrangement, self.world
         assert configuration.token is not None
@@ -124,14 +105,7 @@ class FromNames(Simulator):
         return MeanRate.together(copies)
 
     def mean_rate(self, option: Option, answers: int, moved: Mapping[str, float] = NO_MOVES) -> MeanRate | None:
-        """Return the tokens per second of all copies by mean values; None for steps, whose answers are many requests.
-
-        Parameters
-        ----------
-        option : what runs.
-        answers : in flight, in all copies.
-        moved : beliefs that are not at their best values, by name.
-        """
+        """Return the tokens per second of all copies by mean values; None for steps, of many requests an answer."""
         if option.configuration.spec.drafts_steps:
             return None
         world, where = self._world(moved), option.arrangement
@@ -237,7 +211,11 @@ class FromNames(Simulator):
         for name in names:
             low, high = (self._rate(option, answers, {name: z}) for z in (-_Z, _Z))
             parts[name] = abs(math.log(high / low)) / 2.0
-        parts["cost of passes"] = self._cost_error(option, answers)
+        target = self.world.cost(self.deployment.target, option.arrangement.split).model
+        of_passes = half_width(GAIN, target, Work(sequences=max(answers / option.arrangement.replicas, 1.0)))
+        if steps:
+            of_passes = max(of_passes, _STEP_HALF_WIDTH if target.gpu.fitted else 2.0 * _STEP_HALF_WIDTH)
+        parts["cost of passes"] = of_passes
         parts["sampling"] = simulated.relative_half_width if math.isfinite(simulated.value) else 0.0
         return parts
 
@@ -255,26 +233,15 @@ class FromNames(Simulator):
         target = self.world.cost(self.deployment.target, option.arrangement.split).model
         return {**errors, "cost of passes": max(half_width(each, target) for each in (THROUGHPUT, TIME_PER_TOKEN))}
 
-    def _cost_error(self, option: Option, answers: int) -> float:
-        """95 % half-width of the logarithm of a gain that the cost of passes leaves, as measured on public rows."""
-        arrangement = option.arrangement
-        target = self.world.cost(self.deployment.target, arrangement.split).model
-        of_tokens = half_width(GAIN, target, Work(sequences=max(answers / arrangement.replicas, 1.0)))
-        if not option.configuration.spec.drafts_steps:
-            return of_tokens
-        return max(of_tokens, _STEP_HALF_WIDTH if target.gpu.fitted else 2.0 * _STEP_HALF_WIDTH)
-
     def facts(self, option: Option, answers: int, served: ServedLoad) -> dict[str, Any]:
-        """Return what is wasted and the bottleneck; see `Simulator`."""
-        in_vain = self._in_vain(option, served) if served.tokens else {}
+        """Return wasted tokens of steps and positions of passes, and the bottleneck; see `Simulator`."""
+        in_vain = {}
+        if served.tokens:
+            passes, k2 = self.world.passes(option.configuration), option.configuration.k2
+            drafts = drafting_model(self.deployment, option.configuration.token) is not None
+            drafted, checked = ((positions - passes.tokens) / passes.tokens for positions in (k2, passes.rows))
+            in_vain = {DRAFT: served.in_vain(DRAFT) + drafts * drafted, TARGET: served.in_vain(TARGET) + checked}
         return {"in_vain": in_vain, "limit": limit_of(self.world, option, answers, served)}
-
-    def _in_vain(self, option: Option, served: ServedLoad) -> dict[str, float]:
-        """Wasted tokens of steps, and positions of passes."""
-        passes, k2 = self.world.passes(option.configuration), option.configuration.k2
-        drafts = drafting_model(self.deployment, option.configuration.token) is not None
-        drafted, checked = ((positions - passes.tokens) / passes.tokens for positions in (k2, passes.rows))
-        return {DRAFT: served.in_vain(DRAFT) + drafts * drafted, TARGET: served.in_vain(TARGET) + checked}
 
 
 def _drafting(token: str, k: int) -> Configuration:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from specplan.worlds.request import Deployment, Limits, Load, ServedModel
     from specplan.worlds.running.settings import Settings
 
-__all__ = ["deployment_plan", "deployment_plans", "settings_for"]
-
 _CONTEXT: Final = 8192
 _ANSWER_TOKENS: Final = 4096
 _TRAINED: Final = "trained"
@@ -62,7 +60,8 @@ def deployment_plans(options: Mapping[str, Any], names: Sequence[str]) -> Iterat
 
     loads = loads_of(options)
     methods = methods_named(names)
-    deployment = _deployment(_with_sizes(options, loads[0]), methods, _heads_named(names))
+    heads = [name.strip().lower() for name in names if name.strip().lower() in ("mtp", "eagle3", *BLOCK_DRAFTERS)]
+    deployment = _deployment(_with_sizes(options, loads[0]), methods, heads)
     check_named(deployment, names)
     bounds = bounds_of(options)
     seconds, curve = options.get("budget"), not options.get("no_curve")
@@ -130,14 +129,10 @@ def _with_sizes(options: Mapping[str, Any], load: Load) -> Mapping[str, Any]:
     return {**options, "answer_tokens": answer, "context": prompt + answer}
 
 
-def _heads_named(names: Sequence[str]) -> list[str]:
-    """The kinds of heads and block drafters among methods that were named; none: any."""
-    return [name.strip().lower() for name in names if name.strip().lower() in ("mtp", "eagle3", *BLOCK_DRAFTERS)]
-
-
 def _deployment(options: Mapping[str, Any], methods: Sequence[str], heads: Sequence[str]) -> Deployment:
     from sim.catalogue import choice
-    from specplan.worlds.drafters.pairs import check_draft
+    from specplan.worlds.arrangements import splits
+    from specplan.worlds.drafters.finding import check_draft
     from specplan.worlds.measured_operators import Operators
     from specplan.worlds.request import Deployment, Placement
     from theory.hardware.engines import engine_named
@@ -161,15 +156,15 @@ def _deployment(options: Mapping[str, Any], methods: Sequence[str], heads: Seque
         draft=draft,
         judge=_model(options["judge"], None, options["cache"]) if options["judge"] else None,
         gpu=gpu,
-        gpus=_given(options, "gpus", 1),
+        gpus=options["gpus"] or 1,
         tp=options["tp"],
         placement=choice("placement", options["placement"] or "any", get_args(Placement)),
         engine=engine_named(name, version or None),
         operators=choice("operators", options["operators"] or "auto", get_args(Operators)),
         engine_version=version,
         engine_said=bool(version),
-        context=_given(options, "context", _CONTEXT),
-        answer_tokens=_given(options, "answer_tokens", _ANSWER_TOKENS),
+        context=options["context"] or _CONTEXT,
+        answer_tokens=options["answer_tokens"] or _ANSWER_TOKENS,
         **({} if options["answer_spread"] is None else {"answer_spread": options["answer_spread"]}),
         task=_task(options["task"]),
         alpha1=options["alpha1"],
@@ -179,8 +174,13 @@ def _deployment(options: Mapping[str, Any], methods: Sequence[str], heads: Seque
         max_num_seqs=options["max_num_seqs"],
         **({} if options["gpu_memory_utilization"] is None else {"memory_share": options["gpu_memory_utilization"]}),
     )
-    if options["tp"] is not None:
-        _check_tp(made, options["tp"])
+    if (tp := made.tp) is not None:
+        allowed = splits(target, MOST_TP)
+        if tp not in allowed:
+            rule = f"must be one of {', '.join(map(str, allowed))}, over which {target.name} can be split"
+            raise ParameterError("tp", tp, rule)
+        if tp > made.gpus:
+            raise ParameterError("tp", tp, f"must be at most the {made.gpus} GPUs (--gpus)")
     sized = made if options["gpus"] is not None else _fewest(made, options.get("fewest", 1))
     return _with_drafters(sized, options, methods, heads)
 
@@ -228,7 +228,7 @@ def _chosen(
     options: Mapping[str, Any],
 ) -> ServedModel | None:
     """The head or block drafter that an option names, else the one known for the target."""
-    from specplan.worlds.drafters.pairs import check_head
+    from specplan.worlds.drafters.finding import check_head
     from specplan.worlds.request import ServedModel
 
     if options[option]:
@@ -288,10 +288,6 @@ def _acceptance(texts: Sequence[str]) -> Mapping[str, KnownAcceptance]:
     return known_acceptances(texts)
 
 
-def _given(options: Mapping[str, Any], name: str, default: int) -> int:
-    return default if options[name] is None else int(options[name])
-
-
 def _task(name: str | None) -> str | None:
     """A task that something is known about."""
     from sim.catalogue import choice
@@ -321,17 +317,6 @@ def _block(name: str, target: ServedModel, cache: str | None) -> ServedModel:
     usual = [kind for kind in BLOCK_DRAFTERS if kind == name.strip().lower()]
     facts = block_drafter(target.facts, usual[0]) if usual else find_block(target.facts, named=name).facts
     return _model(name, None, cache) if facts is None else ServedModel(facts=facts, precision=facts.precision)
-
-
-def _check_tp(deployment: Deployment, tp: int) -> None:
-    from specplan.worlds.arrangements import splits
-
-    allowed = splits(deployment.target, MOST_TP)
-    if tp not in allowed:
-        rule = f"must be one of {', '.join(map(str, allowed))}, over which {deployment.target.name} can be split"
-        raise ParameterError("tp", tp, rule)
-    if tp > deployment.gpus:
-        raise ParameterError("tp", tp, f"must be at most the {deployment.gpus} GPUs (--gpus)")
 
 
 def _fewest(deployment: Deployment, least: int) -> Deployment:

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from specplan.planning.predict import Prediction
     from specplan.worlds.sizes import Traced
 
-__all__ = ["FromProfile"]
-
 _PRECISION: Final = 0.03
 """Standard error that simulation may leave of a gain, as a share, and as a share of what the plan's interval has: half
 of it makes the interval 1.12 times as wide."""
@@ -45,7 +43,6 @@ _RECORDED: Final = 0.25
 _ANSWERS: Final = 40
 """Drawn answers whose mean length is taken for that of all."""
 _ENDS: Final[Mapping[str, Any]] = {"lives": 3.0, "answers": 16}
-"""What a replication counts if it must see answers end."""
 
 
 class FromProfile(Simulator):
@@ -53,7 +50,6 @@ class FromProfile(Simulator):
 
     Parameters
     ----------
-    trials : of the profile.
     planned : predictions of the plan at concurrency 1: of the best configuration of each kind, and of plain decoding.
     copies : of the engines, >= 1.
     ends : whether the times of answers matter, which takes longer windows.
@@ -165,8 +161,6 @@ class FromProfile(Simulator):
 
         Parameters
         ----------
-        configuration : what decodes.
-        answers : in flight at any time, >= 1.
         precision : standard error that is wanted, as a share, > 0.
         """
         own, plain = (self.throughputs(one, answers) for one in (self.option(configuration), self.plain))

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from specplan.planning.loads.load_plan import LoadRow, NamesPlan
     from specplan.worlds.request import Load
 
-__all__ = ["GpuPlans", "Priced", "gpu_plans", "is_several"]
-
 _LOADS: Final = "1,8,64"
 """Answers at once if no load is said: a break-even needs several."""
 
@@ -73,7 +71,6 @@ class GpuPlans:
     refused: Mapping[str, str]
     """Name of a GPU that was not planned for to the reason."""
     priced: bool
-    """Whether prices were given."""
 
     @property
     def plans(self) -> list[NamesPlan]:

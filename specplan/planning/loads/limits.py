@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from specplan.worlds.world import World
     from theory.hardware.passes import PassModel
 
-__all__ = ["LIMITS", "Limit", "limit_of", "runs_out"]
-
 Limit = Literal["bandwidth", "arithmetic", "kernels", "cache reads", "cache full", "places", "links", "host", "draft"]
 LIMITS: Final[tuple[Limit, ...]] = get_args(Limit)
 """``bandwidth``: reading weights; ``arithmetic``; ``kernels``: neither, products too small to fill the GPU; ``cache
@@ -39,10 +37,7 @@ def limit_of(world: World, option: Option, answers: int, served: ServedLoad) -> 
 
     Parameters
     ----------
-    world : what passes cost.
-    option : what runs.
     answers : in flight in a copy, >= 1.
-    served : what the copy did.
     """
     if served.preempted or served.waited_s > _WAITING * served.seconds * max(served.in_flight, 1.0):
         places = world.deployment.max_num_seqs
@@ -60,9 +55,7 @@ def runs_out(world: World, configuration: Configuration, split: Split, sequences
 
     Parameters
     ----------
-    world : what passes cost.
     configuration : of each sequence as many tokens are verified as it says.
-    split : how GPUs share the target.
     sequences : in the batch, > 0.
     context : cached tokens of each, mean.
     """

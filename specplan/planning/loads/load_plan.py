@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from specplan.planning.loads.schedule import Depths
     from specplan.worlds.request import Deployment, Load
 
-__all__ = ["LoadPlan", "LoadRow", "NamesPlan", "Planner", "plan_loads", "row_at"]
-
 _MOST_CURVE: Final = 128
 """Answers at once up to which a curve from names goes, unless a load asks for more."""
 _MOST: Final = 4096
@@ -48,7 +46,6 @@ _MANY: Final = (32, 128)
 _SLO_SHARE: Final = 90
 """Percentile of the answers that must meet a bound."""
 _Speed = tuple[float, float, float]
-"""Tokens and answers per second, mean seconds of an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +61,6 @@ class LoadRow:
     served: ServedLoad = field(repr=False)
     """What its fullest copy does, and what users see of all copies."""
     tokens_per_s: float
-    """Tokens per second of all copies."""
     answers_per_s: float
     mean_s: float
     """Mean seconds: by Little's law in a closed loop, whose windows miss the longest; else of those seen."""
@@ -72,11 +68,8 @@ class LoadRow:
     """Role (draft, target) to what it writes or checks in vain per token that stands, [-]: tokens of steps, and
     positions of passes; empty where it was not counted."""
     limit: Limit | None = None
-    """The bottleneck; None if unknown."""
     meets: bool
-    """Whether 90 % of the answers meet the bounds."""
     goodput: float
-    """Answers per second of all copies that meet the bounds."""
     timed: int | None = None
     """Answers at once up to which the target's passes were timed; None without timings."""
 
@@ -98,19 +91,16 @@ class LoadPlan:
     """The best options at each load."""
 
     simulator: Simulator = field(repr=False)
-    """What was planned for."""
     limits: Limits
     loads: tuple[tuple[Load, tuple[LoadRow, ...]], ...]
     """Each load with its rows, best first; plain decoding is among them."""
     beyond: tuple[str, ...]
     """Why the other loads were not planned: more arrives than is finished, or an interruption."""
     left_out: bool
-    """Whether an interruption left loads out."""
     rough: tuple[Load, ...] = ()
     """Loads whose rows are by mean values, as far as these are known, without methods that write steps."""
     planner: Planner = field(repr=False, compare=False)
     grid: tuple[int, ...] = field(repr=False)
-    """Answers at once of the curve."""
     progress: Progress = field(repr=False, compare=False)
 
     @cached_property
@@ -147,12 +137,8 @@ class LoadPlan:
 
         Parameters
         ----------
-        simulator : what is planned for.
-        loads : at least one.
-        limits : bounds on times.
         guide : answers at once at which the best options are looked for first: they guide the search at more.
         grid : answers at once at which the gains are drawn; none: those of the loads.
-        progress : reports progress.
 
         Raises
         ------
@@ -239,10 +225,6 @@ def plan_loads(
 
     Parameters
     ----------
-    deployment : models, GPUs, sizes.
-    loads, limits, progress : as of `LoadPlan.of`.
-    methods : names of methods to consider; plain decoding always is.
-    budget : bounds on their knobs.
     curve : whether to draw the gains at 1, 2, 4, ... answers at once besides, not only at those of the loads.
 
     Raises

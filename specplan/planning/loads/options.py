@@ -21,7 +21,6 @@ from specplan.worlds.drafters.naming import (
     layers_in_turn,
     methods_named,
 )
-from specplan.worlds.drafters.pairs import same_tokens
 from specplan.worlds.memory import STAGES, MemoryPlan, Served, memory_plan
 from specplan.worlds.running.flags import first_with, has, over_stages
 from theory.errors import ParameterError
@@ -29,20 +28,6 @@ from theory.hardware.work import Parallel
 
 if TYPE_CHECKING:
     from specplan.worlds.request import Deployment
-
-__all__ = [
-    "DEPTHS",
-    "RULES",
-    "Budget",
-    "Considered",
-    "Option",
-    "Place",
-    "check_named",
-    "considered",
-    "pays",
-    "rank",
-    "room_of",
-]
 
 _LEAST: Final = 0.01
 """Share by which a gain must exceed 1 to be one: simulations do not resolve smaller ones."""
@@ -135,12 +120,6 @@ class Considered:
 def considered(deployment: Deployment, names: Sequence[str], budget: Budget | None = None) -> Considered:
     """Return what can be evaluated.
 
-    Parameters
-    ----------
-    deployment : models, GPUs, sizes.
-    names : of methods.
-    budget : bounds on their knobs.
-
     Raises
     ------
     ParameterError : the target does not fit, even without a drafter.
@@ -171,12 +150,7 @@ def considered(deployment: Deployment, names: Sequence[str], budget: Budget | No
 
 
 def check_named(deployment: Deployment, names: Sequence[str]) -> None:
-    """Refuse methods, named as users type them, that lack what they need whatever the room: others are no answer.
-
-    Raises
-    ------
-    ParameterError : one needs what is not there; the text says what.
-    """
+    """Refuse methods, named as users type them, that lack what they need whatever the room: others are no answer."""
     for name in names:
         specs = [method(one) for one in methods_named([name])]
         lacking = [what for spec in specs if spec.level != "baseline" for what in _lacking(deployment, spec)]
@@ -224,12 +198,7 @@ def _say_what_has_no_room(result: Considered) -> None:
 
 
 def room_of(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> MemoryPlan:
-    """Return what fits on the GPUs of one copy.
-
-    Raises
-    ------
-    ParameterError : the models do not fit.
-    """
+    """Return what fits on the GPUs of one copy."""
     return memory_plan(
         list(_models(deployment, configuration, arrangement)),
         gpu_bytes=deployment.gpu.memory,
@@ -268,12 +237,7 @@ def _models(deployment: Deployment, configuration: Configuration, arrangement: A
 
 
 def _fitting(
-    deployment: Deployment,
-    configuration: Configuration,
-    drafting: Drafting,
-    *,
-    tp: int | None = None,
-    stages: int = 1,
+    deployment: Deployment, configuration: Configuration, drafting: Drafting, *, tp: int | None = None, stages: int = 1
 ) -> list[Arrangement]:
     """The arrangements that hold the models."""
     fitting = []
@@ -285,12 +249,7 @@ def _fitting(
 
 
 def _plain(deployment: Deployment) -> list[Arrangement]:
-    """The arrangements of the target without a drafter, over the fewest machines that hold it.
-
-    Raises
-    ------
-    ParameterError : none does; it tells of the one with the fewest weights on a GPU.
-    """
+    """The arrangements of the target without a drafter, over the fewest machines that hold it."""
     for stages in STAGES:
         if fitting := _fitting(deployment, PLAIN, "none", stages=stages):
             return fitting
@@ -313,7 +272,7 @@ def _one_machine(deployment: Deployment, spec: Method) -> tuple[str, ...]:
 def _unserved(deployment: Deployment) -> Iterator[str]:
     """Why no engine serves the draft as a drafter of tokens."""
     target, draft = deployment.target.facts, deployment.draft
-    if draft is not None and not same_tokens(target, draft.facts):
+    if draft is not None and target.shape.vocab != draft.facts.shape.vocab:
         yield f"a draft with the target's vocab_size {target.shape.vocab}: {draft.name} has {draft.facts.shape.vocab}"
     engine, version = deployment.engine.name, deployment.engine_version
     if not has(engine, version, "draft_model"):

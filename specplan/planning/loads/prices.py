@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from specplan.worlds.request import Deployment
     from theory.hardware.gpu_records import Gpu
 
-__all__ = ["Dollars", "dollars_of", "gpus_named", "prices_of"]
-
 _HOUR: Final = 3600.0
 _MILLION: Final = 1e6
 
@@ -40,12 +38,7 @@ def dollars_of(deployment: Deployment, row: LoadRow) -> Dollars | None:
 
 
 def gpus_named(text: str) -> list[Gpu]:
-    """Return the GPUs of a list of names with commas between them.
-
-    Raises
-    ------
-    ParameterError : an unknown GPU, or one that is named twice.
-    """
+    """Return the GPUs of a list of names with commas between them."""
     by_name: dict[str, Gpu] = {}
     for name in text.split(","):
         gpu = gpu_named(name.strip())

@@ -19,8 +19,6 @@ from specplan.worlds.world import World
 from theory.adaptive.verification import least_that_pays
 from theory.hardware.work import Parallel
 
-__all__ = ["NOISE", "SIZES", "Depths", "FixedK", "smoothed"]
-
 NOISE: Final = 0.02
 """Share of the best rate that a k may lose to count as well as the best, [-]: the pass model is no better."""
 SIZES: Final = tuple(2**i for i in range(11))
@@ -39,12 +37,7 @@ class FixedK:
 
 
 class Depths:
-    """The best k of a deployment's methods that draft tokens.
-
-    Parameters
-    ----------
-    world : what passes cost and what is accepted.
-    """
+    """The best k of a deployment's methods that draft tokens."""
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -18,8 +18,6 @@ from specplan.planning.loads.options import Considered, Option
 from specplan.planning.mean_values import MEANS_OFF, MeanRate
 from specplan.worlds.arrangements import Arrangement, Split
 
-__all__ = ["Best", "Curve", "Depth", "Means", "Speed", "best_of_each_kind", "worth_simulating"]
-
 _NOTHING: Final[Mapping[str, tuple[Option, float]]] = MappingProxyType({})
 
 Speed = Callable[[Option, int], float]
@@ -101,42 +99,11 @@ def best_of_each_kind(
 
     Parameters
     ----------
-    every : what can be evaluated.
-    speed : how fast an option is.
-    depth : how many tokens a method drafts per round.
-    answers : in flight at any time.
     before : the best at fewer answers: kinds that were far behind plain decoding there are left out, and knobs are
         looked for near those of then.
-    adaptive : adaptive verification of a method.
     means : how fast an option is by mean values; without them all are simulated.
     """
-
-    def fastest(options: Iterable[Option]) -> tuple[Option, float] | None:
-        rates = {one: means(one, answers) for one in options if every.budget.allows(one.configuration)}
-        if not rates:
-            return None
-        left = _undominated(rates, 1.0 - MEANS_OFF)
-        known = {left[0]: 0.0} if len(left) == 1 else {one: speed(one, answers) for one in left}
-        close = [one for one, rate in known.items() if rate >= max(known.values()) * (1.0 - _CLOSE)]
-        best = min(close, key=lambda one: _drafted(one.configuration))
-        mean = rates[best]
-        return best, speed(best, answers) if mean is None or mean.is_bound else mean.tokens_per_s
-
-    def at_depth(name: str, arrangement: Arrangement) -> Iterator[Option]:
-        drafted = depth(name, arrangement.split, -(-answers // arrangement.replicas))
-        if drafted:  # a table that was given may draft nothing in full batches
-            yield Option(Configuration(method=name, k2=every.budget.k(drafted) + 1), arrangement)
-
-    def adapted(name: str, arrangement: Arrangement) -> Iterator[Option]:
-        chosen = adaptive(name, arrangement.split, -(-answers // arrangement.replicas))
-        if chosen is not None and every.budget.k(chosen.k2 - 1) == chosen.k2 - 1:
-            yield Option(chosen, arrangement)
-
-    def for_steps() -> list[Arrangement]:
-        plain = [Option(PLAIN, one) for one in every.steps]
-        return [one.arrangement for one in _undominated({one: means(one, answers) for one in plain}, _HALF)]
-
-    search = _Search(every, fastest, at_depth, adapted, for_steps, before)
+    search = _Search(every, speed, depth, answers, before, adaptive, means)
     return {option.kind: (option, rate) for option, rate in search.kinds()}
 
 
@@ -157,28 +124,17 @@ def worth_simulating(best: Best) -> Best:
     }
 
 
-Fastest = Callable[[Iterable[Option]], tuple[Option, float] | None]
-
-
+@dataclass(slots=True)
 class _Search:
-    def __init__(
-        self,
-        every: Considered,
-        fastest: Fastest,
-        at_depth: Callable[[str, Arrangement], Iterable[Option]],
-        adapted: Callable[[str, Arrangement], Iterable[Option]],
-        for_steps: Callable[[], Sequence[Arrangement]],
-        before: Best,
-    ) -> None:
-        self.every = every
-        self.budget = every.budget
-        self.fastest = fastest
-        self.at_depth = at_depth
-        self.adapted = adapted
-        self.for_steps = for_steps
-        self.before = before
-        self.plain = before[PLAIN.method][1] if before else 0.0
-        self.most = 0.0  # tokens per second of the best kind so far
+    every: Considered
+    speed: Speed
+    depth: Depth
+    answers: int
+    before: Best
+    adaptive: Adaptive
+    means: Means
+    most: float = 0.0
+    """Tokens per second of the best kind so far."""
 
     def kinds(self) -> Iterator[tuple[Option, float]]:
         """The best option of one kind after the other."""
@@ -196,15 +152,39 @@ class _Search:
             if not (self._is_lost(name) or self._is_far_behind(name)):
                 yield from self._steps(name, below)
 
+    def fastest(self, options: Iterable[Option]) -> tuple[Option, float] | None:
+        """The fastest option within the budget, that which drafts least where several are as fast."""
+        answers = self.answers
+        rates = {one: self.means(one, answers) for one in options if self.every.budget.allows(one.configuration)}
+        if not rates:
+            return None
+        left = _undominated(rates, 1.0 - MEANS_OFF)
+        known = {left[0]: 0.0} if len(left) == 1 else {one: self.speed(one, answers) for one in left}
+        close = [one for one, rate in known.items() if rate >= max(known.values()) * (1.0 - _CLOSE)]
+        best = min(close, key=lambda one: one.configuration.most_sequences * one.configuration.k2)
+        mean = rates[best]
+        return best, self.speed(best, answers) if mean is None or mean.is_bound else mean.tokens_per_s
+
     def _tokens(self, name: str, arrangements: Sequence[Arrangement]) -> Iterator[tuple[Option, float]]:
         """A token-level method with a fixed number of tokens, and with adaptive verification where that is faster."""
-        fixed = None
+        fixed, budget = None, self.every.budget
+        batches = {where: -(-self.answers // where.replicas) for where in arrangements}
         if not self._is_lost(name):
-            fixed = self.fastest(option for where in arrangements for option in self.at_depth(name, where))
+            drafted = {where: self.depth(name, where.split, batch) for where, batch in batches.items()}
+            fixed = self.fastest(
+                Option(Configuration(method=name, k2=budget.k(k) + 1), where)
+                for where, k in drafted.items()
+                if k  # a table that was given may draft nothing in full batches
+            )
         if fixed is not None:
             yield fixed
         if name in self.every.adaptive:
-            chosen = self.fastest(option for where in arrangements for option in self.adapted(name, where))
+            adapted = {where: self.adaptive(name, where.split, batch) for where, batch in batches.items()}
+            chosen = self.fastest(
+                Option(one, where)
+                for where, one in adapted.items()
+                if one is not None and budget.k(one.k2 - 1) == one.k2 - 1
+            )
             least = self.most if fixed is None else fixed[1]
             if chosen is not None and chosen[1] > least * (1.0 + _CLOSE):
                 yield chosen
@@ -213,11 +193,13 @@ class _Search:
         """A step-level method without token-level speculation, and with prompt lookup below it."""
 
         def at(k1: int) -> Configuration:
-            return Configuration(method=name, k1=k1, rules=self.budget.rules)
+            return Configuration(method=name, k1=k1, rules=self.every.budget.rules)
 
-        if not self.budget.depths:
+        if not self.every.budget.depths:
             return
-        placed = self.fastest(Option(at(self._depth(name)), where) for where in self.for_steps())
+        plain = [Option(PLAIN, where) for where in self.every.steps]
+        near = _undominated({one: self.means(one, self.answers) for one in plain}, _HALF)
+        placed = self.fastest(Option(at(self._depth(name)), one.arrangement) for one in near)
         if placed is None:
             return
         if placed[1] < _FAR_BEHIND * self.most:
@@ -237,7 +219,8 @@ class _Search:
 
     def _is_lost(self, kind: str) -> bool:
         """Whether a kind was so far behind plain decoding at fewer answers that it does not come back."""
-        return bool(self.before) and (kind not in self.before or self.before[kind][1] < _LOST * self.plain)
+        before = self.before
+        return bool(before) and (kind not in before or before[kind][1] < _LOST * before[PLAIN.method][1])
 
     def _is_far_behind(self, name: str) -> bool:
         """Whether steps, which take long to simulate, were far behind the best kind at fewer answers."""
@@ -248,17 +231,13 @@ class _Search:
         """The k1 at fewer answers."""
         if kind in self.before:
             return self.before[kind][0].configuration.k1
-        return max((k1 for k1 in self.budget.depths if k1 <= _FIRST_DEPTH), default=self.budget.depths[0])
+        depths = self.every.budget.depths
+        return max((k1 for k1 in depths if k1 <= _FIRST_DEPTH), default=depths[0])
 
     def _near(self, kind: str) -> Sequence[int]:
         """Values of k1 to try: all, or those next to the best at fewer answers."""
-        depths = self.budget.depths
+        depths = self.every.budget.depths
         if kind not in self.before:
             return depths
         at = depths.index(self._depth(kind))
         return depths[max(at - 1, 0) : at + 2]
-
-
-def _drafted(configuration: Configuration) -> int:
-    """Positions of the target in flight at most."""
-    return configuration.most_sequences * configuration.k2

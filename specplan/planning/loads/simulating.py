@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from specplan.planning.loads.search import Best
     from specplan.worlds.request import Load
 
-__all__ = ["NO_MOVES", "Simulator", "SpentError", "shares_of"]
-
 _LEAST_ARRIVALS: Final = 60
 """Arrivals of a replication at least."""
 _MOST_OF_A_TRACE: Final = 500
@@ -88,9 +86,7 @@ class Simulator(ABC):
 
         Parameters
         ----------
-        option : what runs.
         answers : in flight that its engines are started for; None: as many as there are places.
-        moved : beliefs that are not at their best values, by name.
         sizes : of the answers, in place of those that are known.
         in_flight : answers in flight about; default ``answers``.
         """
@@ -156,8 +152,6 @@ class Simulator(ABC):
 
         Parameters
         ----------
-        option : what runs.
-        answers : in flight, in all copies.
         rate : tokens per second of all copies, which the answers have to agree with where it is not corrected.
         """
         seen: list[ServedLoad] = []
@@ -181,7 +175,6 @@ class Simulator(ABC):
 
         Parameters
         ----------
-        option : what runs.
         load : arrivals at random, or a trace, of which a copy meets its part.
         in_flight : answers that are in flight about, >= 1, in all copies: a replication has six times as many.
         """

@@ -8,7 +8,7 @@ heads and block drafters accept less after long prompts than after those that th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import pairwise
@@ -22,22 +22,10 @@ from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from sim.configuration import Configuration
-    from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
+    from specplan.planning.loads.load_plan import LoadPlan, NamesPlan
     from specplan.planning.loads.options import Option
     from specplan.planning.loads.schedule import FixedK
     from specplan.worlds.request import Deployment, Load
-
-__all__ = [
-    "ByPrompt",
-    "KTable",
-    "Pays",
-    "adaptive_steps",
-    "by_prompt",
-    "fixed_k",
-    "gains_by_load",
-    "k_table",
-    "schedule_of",
-]
 
 LENGTHS: Final = tuple(2048 * 4**i for i in range(4))
 """Tokens of prompts that are looked at: 2k to 128k, and those of the plan where they are longer."""
@@ -98,10 +86,12 @@ def gains_by_load(plan: LoadPlan) -> dict[int, float]:
     """Return the best gain at each number of answers at once: that of the table's row, else of the curve."""
     best: dict[int, float] = {}
     for i, n in enumerate(plan.curve.answers):
-        best[n] = _best(gains[i] for gains in plan.curve.gains.values())
+        known = [gains[i] for gains in plan.curve.gains.values()]
+        best[n] = max((gain for gain in known if gain is not None), default=0.0)
     for load, rows in plan.loads:
         if load.concurrency is not None:
-            best[load.concurrency] = _best_row(rows)
+            plain = rows[0].option.configuration == PLAIN
+            best[load.concurrency] = 0.0 if plain else rows[0].gain.value
     return best
 
 
@@ -187,15 +177,6 @@ def _drafting(plan: NamesPlan) -> list[tuple[int, Option]]:
     ]
 
 
-def _best(gains: Iterable[float | None]) -> float:
-    return max((gain for gain in gains if gain is not None), default=0.0)
-
-
-def _best_row(rows: Sequence[LoadRow]) -> float:
-    """The gain of the row that a table shows as best; 0 where that is plain decoding."""
-    return 0.0 if rows[0].option.configuration == PLAIN else rows[0].gain.value
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByPrompt:
     """Gains of one option over plain decoding on the same GPUs, by tokens of the prompt."""
@@ -222,18 +203,16 @@ def by_prompt(plan: NamesPlan) -> list[ByPrompt]:
 
     Where plain decoding is best that is the best of the others: at other prompts it may pay.
     """
-    closed = [(load.concurrency, rows[0].option) for load, rows in plan.loads if load.concurrency is not None]
-    speculating = [(n, _speculating(plan, n, option)) for n, option in closed]
-    known = [(n, option) for n, option in speculating if option.configuration.spec.level == "token"]
+    known = []
+    for load, rows in plan.loads:
+        if load.concurrency is not None:
+            option = rows[0].option
+            if option.configuration == PLAIN:
+                kinds = sorted(plan.planner.best_at(load.concurrency).values(), key=lambda pair: -pair[1])
+                option = next((one for one, _ in kinds if one.configuration != PLAIN), option)
+            if option.configuration.spec.level == "token":
+                known.append((load.concurrency, option))
     return [_by_prompt(plan.deployment, option, n) for n, option in known[:1] + known[1:][-1:]]
-
-
-def _speculating(plan: NamesPlan, answers: int, best: Option) -> Option:
-    """The best option, or the best of the others where it is plain decoding."""
-    if best.configuration != PLAIN:
-        return best
-    kinds = sorted(plan.planner.best_at(answers).values(), key=lambda pair: -pair[1])
-    return next((option for option, _ in kinds if option.configuration != PLAIN), best)
 
 
 def _by_prompt(deployment: Deployment, option: Option, answers: int) -> ByPrompt:

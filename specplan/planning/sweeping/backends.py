@@ -16,8 +16,6 @@ from specplan.planning.sweeping.evaluate import evaluated
 from specplan.planning.sweeping.grid import Grid, Point
 from theory.errors import ParameterError, SpecplanError
 
-__all__ = ["BACKENDS", "Backend", "results"]
-
 Backend = Literal["joblib", "dask", "ray"]
 BACKENDS: Final = get_args(Backend)
 
@@ -56,8 +54,6 @@ def results(
 
     Parameters
     ----------
-    points, grid, profile : what is evaluated.
-    backend : one of `BACKENDS`.
     cluster : address of a running Dask or Ray cluster; without one, one of ``workers`` processes is started here.
     workers : processes on this machine, >= 1.
 

@@ -32,13 +32,9 @@ from sim.configuration import METHOD_NAMES, Configuration
 from sim.gaps.worlds import World
 from theory.errors import ParameterError, SchemaError, shown
 
-__all__ = ["MOST_POINTS", "Grid", "Point", "grid_of", "read_grid"]
-
 MOST_POINTS: Final = 1_000_000
 WORLD: Final = tuple(field.name for field in fields(World) if field.name not in ("ends",))
-"""Parameters of a world without a profile (`sim.gaps.worlds.World`)."""
 FIGURES: Final = ("alpha1", "c1", "target_step_s", "verify_s", "mean_step_tokens", "step_length_cv")
-"""Parameters of a published profile."""
 RUNS: Final = ("method", "token", "k2", "concurrency")
 
 
@@ -122,12 +118,7 @@ class Grid(_Record):
         return {name: one.values() if isinstance(one, Span) else list(one) for name, one in self.vary.items()}
 
     def points(self) -> list[Point]:
-        """Return all points, the last name fastest. Of those that differ in a knob that their method lacks, one.
-
-        Raises
-        ------
-        ParameterError : a name or value that nothing takes, or too many points.
-        """
+        """Return all points, the last name fastest. Of those that differ in a knob that their method lacks, one."""
         axes = self.axes
         count = math.prod(len(values) for values in axes.values())
         if count > MOST_POINTS:
@@ -205,12 +196,7 @@ class Point:
 
 
 def read_grid(path: str | Path) -> Grid:
-    """Read a grid.
-
-    Raises
-    ------
-    SchemaError : no TOML, or not of this form; the path inside the file is named.
-    """
+    """Read a grid."""
     text = read_text(path, "a grid", most_bytes=1 << 20)
     try:
         return grid_of(tomllib.loads(text), shown(str(path)))
@@ -219,12 +205,7 @@ def read_grid(path: str | Path) -> Grid:
 
 
 def grid_of(data: Mapping[str, Any], source: str = "grid") -> Grid:
-    """Return the grid of what a file holds.
-
-    Raises
-    ------
-    SchemaError : it is not of this form; the path inside it is named.
-    """
+    """Return the grid of what a file holds."""
     try:
         return Grid.model_validate(dict(data))
     except ValidationError as error:

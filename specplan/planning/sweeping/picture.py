@@ -10,8 +10,6 @@ import numpy as np
 
 from theory.errors import ParameterError
 
-__all__ = ["draw_heat", "draw_regions", "winners"]
-
 Row = dict[str, Any]
 
 _COLOURS: Final = ("#BBBBBB", "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")
@@ -19,12 +17,7 @@ _PLAIN: Final = "plain decoding"
 
 
 def best_by_place(rows: Sequence[Row], x: str, y: str, kind: str = "") -> dict[tuple[Any, Any], Row]:
-    """Return the fastest row of each place; of one method if ``kind`` says so.
-
-    Raises
-    ------
-    ParameterError : a name that is no column, or has no values.
-    """
+    """Return the fastest row of each place; of one method if ``kind`` says so."""
     for name in (x, y):
         if all(row.get(name) is None for row in rows):
             known = sorted(key for key in rows[0] if any(row.get(key) is not None for row in rows))

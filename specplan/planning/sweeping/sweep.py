@@ -18,8 +18,6 @@ from specplan.planning.sweeping.grid import Grid
 from specplan.version import __version__
 from theory.errors import SchemaError, SpecplanError, shown
 
-__all__ = ["ENDINGS", "Row", "SweepError", "read_rows", "run_sweep", "write_rows"]
-
 Row = dict[str, Any]
 ENDINGS: Final = (".parquet", ".csv")
 
@@ -46,7 +44,6 @@ def run_sweep(
 
     Parameters
     ----------
-    grid : what to sweep.
     output : the table, .parquet or .csv; finished points are kept in a journal next to it until it is written.
     backend, cluster, workers : as of `specplan.planning.sweeping.backends.results`.
     on_start : called with the number of points, and how many were finished before.
@@ -87,12 +84,7 @@ def _columns(rows: Sequence[Row]) -> list[str]:
 
 
 def write_rows(rows: Sequence[Row], path: Path) -> None:
-    """Write a table, all at once or not at all.
-
-    Raises
-    ------
-    SpecplanError : pyarrow is not installed, and the file is to be parquet.
-    """
+    """Write a table, all at once or not at all."""
     columns = _columns(rows)
     if path.suffix.lower() == ".csv":
         with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
@@ -117,12 +109,7 @@ def _alike(values: list[Any]) -> list[Any]:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Read a table that `write_rows` wrote.
-
-    Raises
-    ------
-    SchemaError : it is none.
-    """
+    """Read a table that `write_rows` wrote."""
     with opened(path, "a sweep") as file:
         if path.suffix.lower() == ".csv":
             try:

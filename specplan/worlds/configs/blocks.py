@@ -15,13 +15,10 @@ from specplan.worlds.configs.heads import further_layers_of
 from theory.errors import ParameterError, SchemaError
 from theory.hardware.shapes import Attention, Dense, Layers, Shape
 
-__all__ = ["BlockMethod", "BlockSizes", "block_config", "joined_block", "usual_block", "usual_sizes"]
-
 BlockMethod: TypeAlias = Literal["dflash", "dspark"]
 _LAYERS: Final = 5
 """Of a usual one: those of DeepSpec, SpecForge and z-lab; published ones have 3 to 8."""
 _STATES: Final = 5
-"""Hidden states of the target that it joins."""
 _INNER: Final = 3
 """Feed-forward size over hidden size where the target's is unknown: Qwen3-8B's."""
 _MOST: Final = 64
@@ -29,16 +26,10 @@ _MOST: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockSizes:
-    """How many tokens a drafter of blocks drafts.
-
-    Raises
-    ------
-    ParameterError : not 1 <= least <= trained <= most.
-    """
+    """How many tokens a drafter of blocks drafts."""
 
     least: int
     trained: int
-    """Those that it was trained for."""
     most: int
 
     def __post_init__(self) -> None:
@@ -88,7 +79,6 @@ def usual_block(target: Shape, *, further_layers: int = 0, experts: tuple[int, i
 
     Parameters
     ----------
-    target : the model.
     further_layers : if not 0, so many layers of the target's own checkpoint, as DeepSeek-V4 has them, are the drafter.
     experts : of these layers, routed ones and those of a token; None: as many as the target's.
     """

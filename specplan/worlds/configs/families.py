@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-__all__ = ["FAMILIES", "REMOTE", "Family"]
-
 Windows = Literal["none", "all", "switch", "pattern"]
 
 
@@ -25,7 +23,6 @@ class Family:
     """Whether the head reuses the embeddings where the file does not say."""
 
     gated: bool = True
-    """Whether a feed-forward layer has three matrices."""
 
     windows: Windows = "none"
     """``all``: every layer, where ``sliding_window`` is a number; ``switch``: the layers from ``max_window_layers`` on,
@@ -35,7 +32,6 @@ class Family:
     """Period of windows of kind ``pattern``: each so many-th layer attends to all, where the file does not say."""
 
     expert_size: Literal["moe_intermediate_size", "intermediate_size"] = "moe_intermediate_size"
-    """The field with the size of one expert."""
 
     mixture: bool | None = False
     """Whether its files describe a mixture of experts; None: those do that name experts."""
@@ -66,16 +62,13 @@ class Family:
     else those of the last layer that attends."""
 
     latent: bool = False
-    """Whether attention is latent where ``kv_lora_rank`` is given."""
 
     scaled_context: bool = False
     """Whether ``max_position_embeddings`` includes any scaling of positions already."""
 
     norms: int = 2
-    """Normalisations of a layer (`theory.hardware.shapes.Shape`)."""
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """What the configuration class fills in."""
 
 
 _DENSE = Family()

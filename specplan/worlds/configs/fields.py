@@ -6,11 +6,12 @@ say nothing about sizes are not read; those that hint at what is not modelled ar
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
-__all__ = ["KIND_NAMES", "ConfigFields", "LayerKind", "Size"]
+from theory.errors import SchemaError
 
 _MOST = 10_000_000  # of one size: beyond any model, and small enough for products of three to stay exact
 _MOST_LAYERS = 2000
@@ -116,8 +117,7 @@ class ConfigFields(BaseModel):
     hidden_size: Annotated[Size, Field(validation_alias=AliasChoices("hidden_size", "n_embd", "d_model"))]
     vocab_size: Size
     num_hidden_layers: Annotated[
-        int,
-        Field(ge=1, le=_MOST_LAYERS, strict=True, validation_alias=AliasChoices("num_hidden_layers", "num_layers")),
+        int, Field(ge=1, le=_MOST_LAYERS, strict=True, validation_alias=AliasChoices("num_hidden_layers", "num_layers"))
     ]
     num_attention_heads: Size
     num_attention_heads_per_layer: Annotated[list[Size], Field(max_length=_MOST_LAYERS)] | None = None
@@ -243,3 +243,21 @@ class ConfigFields(BaseModel):
         """Layers published for predicting further tokens one by one; those of a block drafter are none."""
         told = 0 if self.dspark_block_size else self.num_nextn_predict_layers
         return told if told is not None else int(self.mtp_kinds is not None)
+
+
+T = TypeVar("T")
+
+
+def needed(fields: ConfigFields, name: str) -> int:
+    """Return a size; raise `SchemaError` where the file does not say it."""
+    value = getattr(fields, name)
+    if value is None:
+        raise SchemaError(f"{name}: missing")
+    return int(value)
+
+
+def checked_length(values: Sequence[T], n: int, name: str) -> Sequence[T]:
+    """Return a list with an entry for each of ``n`` layers; raise `SchemaError` if it has another length."""
+    if len(values) != n:
+        raise SchemaError(f"{name}: {len(values)} entries must be num_hidden_layers={n}")
+    return values

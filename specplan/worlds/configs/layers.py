@@ -6,22 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from specplan.worlds.configs.families import Family
-from specplan.worlds.configs.fields import ConfigFields
+from specplan.worlds.configs.fields import ConfigFields, checked_length, needed
 from specplan.worlds.configs.mixers import layer_kinds, mixers
-from specplan.worlds.configs.needed import checked_length, needed
 from theory.errors import SchemaError
 from theory.hardware.shapes import Dense, Experts, FeedForward, Layers, Mixer
 
-__all__ = ["layer_groups"]
-
 
 def layer_groups(fields: ConfigFields, family: Family) -> tuple[Layers, ...]:
-    """Return the layers of a model, alike ones together, in the order in which their kind first occurs.
-
-    Raises
-    ------
-    SchemaError : a field that the layers need is missing, or two contradict each other; the text names it.
-    """
+    """Return the layers of a model, alike ones together, in the order in which their kind first occurs."""
     pairs: Sequence[tuple[Mixer, FeedForward | None]]
     if family.paired:
         pairs = list(zip(mixers(fields, family), _feed_forwards(fields, family), strict=True))
@@ -40,17 +32,16 @@ def _joined(fields: ConfigFields, family: Family) -> Iterator[tuple[Mixer, FeedF
     for i, (kind, mixer) in enumerate(zip(kinds, mixing, strict=True)):
         following = kinds[i + 1] if i + 1 < len(kinds) else None
         if kind not in ("mlp", "moe"):
-            yield mixer, _feed_forward(fields, family, following)
+            forward: FeedForward | None = None
+            if following == "moe":
+                forward = _experts(fields, family)
+            elif following == "mlp":
+                forward = Dense(intermediate=needed(fields, "intermediate_size"), gated=family.gated)
+            yield mixer, forward
         elif following in ("mlp", "moe"):
             raise SchemaError(
                 f"layers_block_type: {kind} before {following}: a layer that mixes tokens must stand between"
             )
-
-
-def _feed_forward(fields: ConfigFields, family: Family, kind: str | None) -> FeedForward | None:
-    if kind == "moe":
-        return _experts(fields, family)
-    return Dense(intermediate=needed(fields, "intermediate_size"), gated=family.gated) if kind == "mlp" else None
 
 
 def _feed_forwards(fields: ConfigFields, family: Family) -> list[FeedForward]:

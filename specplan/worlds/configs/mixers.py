@@ -7,15 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from specplan.worlds.configs.families import Family
-from specplan.worlds.configs.fields import ConfigFields, LayerKind, SparseFields
-from specplan.worlds.configs.needed import checked_length, needed
-from specplan.worlds.configs.windows import windows
+from specplan.worlds.configs.fields import ConfigFields, LayerKind, SparseFields, checked_length, needed
 from theory.errors import SchemaError
 from theory.hardware.mixers.sparse import CompressedAttention, Selection
 from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Attention, LatentAttention, Mixer
-
-__all__ = ["layer_kinds", "mixers"]
 
 _SCALED_KEY: Final = 4.0
 """Bytes of the scale of an index key in fp8, B (vLLM, ``deepseek_v32`` indexer)."""
@@ -23,21 +19,18 @@ _BF16: Final = 2.0
 
 
 def mixers(fields: ConfigFields, family: Family) -> list[Mixer]:
-    """Return what mixes the tokens in every layer.
-
-    Raises
-    ------
-    SchemaError : a field that the layers need is missing, or two contradict each other; the text names it.
-    """
+    """Return what mixes the tokens in every layer."""
     if family.mixing == "compressed":
         return _compressed(fields)
     kinds, n = layer_kinds(fields, family), fields.num_hidden_layers
     own = fields.num_attention_heads_per_layer or [fields.num_attention_heads] * n
     heads = checked_length(own, n, "num_attention_heads_per_layer")
+    said = ["full"] * n if fields.indexer_types is None else fields.indexer_types
+    indexers = checked_length(said, n, "indexer_types")
     known: dict[tuple[LayerKind, int | None, bool, int], Mixer] = {}
     found = []
     for i, (kind, window) in enumerate(zip(kinds, windows(fields, family, kinds), strict=True)):
-        shares = fields.indexer_types is not None and _indexer(fields, i) == "shared"
+        shares = indexers[i] == "shared"
         key = kind, window, shares, heads[i]
         if key not in known:
             told = fields.model_copy(update={"num_attention_heads": heads[i]})
@@ -73,8 +66,50 @@ def layer_kinds(fields: ConfigFields, family: Family) -> list[LayerKind]:
     return ["full_attention"] * n
 
 
-def _indexer(fields: ConfigFields, i: int) -> str:
-    return checked_length(fields.indexer_types or [], fields.num_hidden_layers, "indexer_types")[i]
+def windows(fields: ConfigFields, family: Family, kinds: Sequence[str]) -> list[int | None]:
+    """Return the window of every layer, tokens; None: it attends to everything, or has a state.
+
+    Parameters
+    ----------
+    kinds : of each layer, which decide where the file tells them.
+    """
+    n = fields.num_hidden_layers
+    chunk = fields.attention_chunk_size
+    window = None if fields.use_sliding_window is False else fields.sliding_window
+    if fields.layer_types is not None or len(set(kinds)) > 1:
+        return _told_windows(fields, kinds, window)
+    if chunk is not None:  # layers with positions look back within their chunk: at most a chunk of tokens
+        period = family.period or n + 1
+        with_positions = fields.no_rope_layers or [int((i + 1) % period != 0) for i in range(n)]
+        return [chunk if positions else None for positions in checked_length(with_positions, n, "no_rope_layers")]
+    if window is None or (family.windows == "switch" and not fields.use_sliding_window):
+        return [None] * n
+    if family.windows == "none":
+        raise SchemaError("sliding_window: windows are not known for this model_type; must be null")
+    if family.windows == "pattern":
+        period = _period(fields, family)
+        return [window if (i + 1) % period else None for i in range(n)]
+    first = fields.max_window_layers or 0 if family.windows == "switch" else 0
+    return [window if i >= first else None for i in range(n)]
+
+
+def _told_windows(fields: ConfigFields, kinds: Sequence[str], window: int | None) -> list[int | None]:
+    sizes = {"sliding_attention": window, "chunked_attention": fields.attention_chunk_size}
+    for kind in dict.fromkeys(kinds):
+        if kind in sizes and sizes[kind] is None:
+            raise SchemaError(f"layer_types: {kind} needs a size (sliding_window or attention_chunk_size)")
+    return [sizes.get(kind) for kind in kinds]
+
+
+def _period(fields: ConfigFields, family: Family) -> int:
+    pattern = fields.sliding_window_pattern
+    if pattern is None:
+        return family.period
+    if isinstance(pattern, int):
+        return pattern
+    if pattern and set(pattern[:-1]) <= {"L"} and pattern[-1] == "G":  # such as LLLG
+        return len(pattern)
+    raise SchemaError(f"sliding_window_pattern: {pattern[:40]!r} must be a number or like 'LLLG'")
 
 
 def _recurrent(fields: ConfigFields, family: Family) -> Recurrent:

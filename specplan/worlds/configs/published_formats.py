@@ -11,8 +11,6 @@ from typing import Any, Final
 from theory.errors import SchemaError
 from theory.hardware.formats import Precision
 
-__all__ = ["published_precision"]
-
 _ATTENTION: Final = re.compile(r"(self_attn|attention)(\W*$|.*(q_proj|qkv|q_a))")
 _WHOLE: Final = re.compile(r"(mlp|feed_forward)\W*$")
 _DENSE: Final = re.compile(r"(mlp|feed_forward)(\W*$|.*(gate_proj|gate\||up_proj|gate_up))")
@@ -24,12 +22,7 @@ def published_precision(config: Mapping[str, Any], cache: str = "bf16") -> Preci
 
     Parameters
     ----------
-    config : a model's configuration.
     cache : format of the cache where the file does not say it.
-
-    Raises
-    ------
-    SchemaError : a way of quantising that is not known; the text names it.
     """
     quantisation = config.get("quantization_config") or config.get("compression_config")
     found = _published(quantisation, config)
@@ -210,4 +203,3 @@ _METHODS: Final[Mapping[str, Callable[[Mapping[str, Any], int], Precision]]] = {
     "quark": _quark,
     "w4afp8": lambda *_: Precision(weights="fp8-block", experts="int4"),
 }
-"""How each known ``quant_method`` is read."""

@@ -9,8 +9,6 @@ from calibrate.record.files import read_text
 from calibrate.record.json_text import parse_json
 from theory.errors import SchemaError
 
-__all__ = ["config_in", "exists"]
-
 _MOST_BYTES: Final = 4_000_000  # the longest published ones list modules and stay under 1 MB
 _WHAT: Final = "a model's config.json"
 
@@ -24,12 +22,7 @@ def exists(path: Path) -> bool:
 
 
 def config_in(file: Path) -> dict[str, Any]:
-    """Return the content of a configuration, with that of the ``hf_quant_config.json`` beside it where it has none.
-
-    Raises
-    ------
-    SchemaError : it cannot be read, is too long, or is not a JSON object.
-    """
+    """Return the content of a configuration, with that of the ``hf_quant_config.json`` beside it where it has none."""
     config = _object_in(file)
     beside = file.with_name("hf_quant_config.json")
     if "quantization_config" not in config and file.name == "config.json" and exists(beside):

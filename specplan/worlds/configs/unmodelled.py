@@ -7,8 +7,6 @@ from typing import Any, Final, get_args
 
 from specplan.worlds.configs.fields import KIND_NAMES, LayerKind
 
-__all__ = ["why_not"]
-
 _STATE = "has state-space or linear-attention layers of a kind whose time nobody measured"
 _SPARSE = "chooses the cached tokens that it attends to (sparse attention)"
 _ENCODER = "is an encoder and a decoder"
@@ -81,7 +79,6 @@ _NEAREST: Final[Mapping[str, str]] = {
 """By reason: models of like layers that can be planned, whichever is nearest in size."""
 
 _LISTS: Final = ("layer_types", "layers_block_type", "hybrid_override_pattern")
-"""Fields that name the kind of every layer."""
 _LAYER_TYPES: Final = frozenset(get_args(LayerKind)) | frozenset(KIND_NAMES)
 
 

@@ -2,28 +2,81 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
+
+from pydantic import Field, model_validator
 
 from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS, UNPLANNED
+from calibrate.record.fields import Record
+from specplan.worlds.configs.blocks import BlockMethod, BlockSizes
 from specplan.worlds.configs.published_formats import published_precision
-from specplan.worlds.drafters.published import PublishedHead, published_heads
 from specplan.worlds.known_models import base_name, known_models
 from specplan.worlds.model_files import ModelFacts, block_drafter, draft_head, shape_of
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from specplan.worlds.configs.blocks import BlockMethod
-
-__all__ = ["HeadFound", "family_draft", "find_block", "find_head"]
+    from specplan.worlds.model_files import ModelFacts
 
 _SMALLER: Final = 5.0
 """Active parameters of a target over those of a draft of its family, at least: nearer ones take too long to draft."""
 _IMAGES: Final = "-vl-"
 """In the names of models that see: their positions have three parts, which vLLM 0.32 does not draft with everywhere."""
 _FAMILY: Final = re.compile(r"(?:meta-)?([a-z]+-?\d+)(?!\d*b)")
+
+
+class PublishedHead(Record):
+    """A head on the hub."""
+
+    targets: list[str] = Field(min_length=1)
+    method: Literal["eagle", "eagle3", "mtp"] | BlockMethod
+    head: str
+    drafts: Literal["chain", "block"]
+    block: tuple[int, int, int] | None = None
+    """Tokens of its blocks: the fewest that engines take, those that it was trained for, the most."""
+    further_layers: int = Field(default=0, ge=0)
+    """Layers of the target's checkpoint that are the drafter; 0: it has weights of its own."""
+
+    @model_validator(mode="after")
+    def _blocks_have_sizes(self) -> Self:
+        if (self.drafts == "block") != (self.block is not None):
+            raise ValueError(f"{self.head}: block must be given for blocks, and for no chain")
+        return self
+
+    @property
+    def sizes(self) -> BlockSizes:
+        """Tokens of its blocks."""
+        assert self.block is not None
+        least, trained, most = self.block
+        return BlockSizes(least=least, trained=trained, most=most)
+
+
+class _Table(Record):
+    schema_version: int
+    source: str
+    heads: list[PublishedHead]
+
+
+@cache
+def _table() -> tuple[PublishedHead, ...]:
+    text = files(__package__).joinpath("published_heads.json").read_text(encoding="utf-8")
+    return tuple(_Table.model_validate(json.loads(text)).heads)
+
+
+def published_heads(target: str) -> list[PublishedHead]:
+    """Return the heads of a target by its name; quantised copies of a model have the heads of the model.
+
+    >>> [one.head for one in published_heads("Qwen/Qwen3-32B-FP8")]
+    ['RedHatAI/Qwen3-32B-speculator.eagle3']
+    """
+    asked = base_name(target).lower()
+    return [one for one in _table() if asked in {name.lower() for name in one.targets}]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +93,6 @@ def find_head(target: ModelFacts, wanted: Sequence[str] = ()) -> HeadFound:
 
     Parameters
     ----------
-    target : the model.
     wanted : methods as engines call them, if only some are to be considered.
     """
     published = published_heads(target.name)
@@ -60,7 +112,6 @@ def find_block(target: ModelFacts, wanted: Sequence[str] = (), named: str = "") 
 
     Parameters
     ----------
-    target : the model.
     wanted : methods as engines call them, if only some are to be considered.
     named : on the hub, if it has to be this one; empty: any.
     """
@@ -120,3 +171,60 @@ def _family(name: str) -> tuple[str, str]:
     organisation, _, rest = name.lower().rpartition("/")
     match = _FAMILY.match(rest)
     return organisation, match.group(1) if match else ""
+
+
+_PADDING: Final = 512
+"""Embeddings are padded to multiples of 64 to 512: sizes nearer than that can be of one tokenizer."""
+_MOST_LAYERS: Final = 8
+"""Of a head; published ones have 1 to 5, block drafters 3 to 8."""
+
+
+def check_draft(target: ModelFacts, draft: ModelFacts, *, tokens: bool) -> None:
+    """Refuse a draft of another vocabulary where it is to draft tokens.
+
+    Parameters
+    ----------
+    tokens : whether it is to draft tokens; steps are text, and may be of any vocabulary.
+
+    Raises
+    ------
+    ParameterError : the vocabularies differ by more than padding.
+    """
+    if tokens and abs(target.shape.vocab - draft.shape.vocab) >= _PADDING:
+        rule = (
+            f"has another vocabulary than {target.name}: vocab_size {draft.shape.vocab}, not {target.shape.vocab}; "
+            "take a draft of the target's family, or --methods lr-async, whose steps are text"
+        )
+        raise ParameterError("draft", draft.name, rule)
+
+
+def check_head(target: ModelFacts, head: ModelFacts, option: str = "eagle") -> None:
+    """Refuse what is no head, or one of another target.
+
+    Parameters
+    ----------
+    option : by which the head was named: ``eagle``, or ``block`` for block drafters.
+
+    Raises
+    ------
+    ParameterError : it has as many layers as a model, drafts in another way, or reads states or tokens of another size.
+    """
+    what = "head" if option == "eagle" else "block drafter"
+    if head.shape.n_layers > _MOST_LAYERS:
+        rule = (
+            f"is no {what}: num_hidden_layers {head.shape.n_layers}, {what}s have at most {_MOST_LAYERS}; "
+            "models: --draft"
+        )
+        raise ParameterError(option, head.name, rule)
+    if option == "eagle" and head.block is not None:
+        raise ParameterError(option, head.name, f"drafts blocks ({head.architecture}): name it with --block")
+    if option == "block" and head.block is None:
+        rule = "drafts token by token: name it with --eagle; block drafters (DFlash, DSpark) say their block_size"
+        raise ParameterError(option, head.name, rule)
+    for field, own, wanted in (
+        ("hidden_size" if head.reads_hidden == head.shape.hidden else "target_hidden_size",
+         head.reads_hidden, target.shape.hidden),
+        ("vocab_size", head.reads_vocab, target.shape.vocab),
+    ):  # fmt: skip
+        if own and own != wanted:
+            raise ParameterError(option, head.name, f"is no {what} of {target.name}: {field} {own}, not {wanted}")

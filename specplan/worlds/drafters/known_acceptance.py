@@ -20,8 +20,6 @@ from specplan.worlds.configs.reading import exists
 from theory.block_drafting import LAWS, BlockLaw, at_length
 from theory.errors import ParameterError, shown
 
-__all__ = ["KnownAcceptance", "known_acceptances"]
-
 _VALUE: Final = re.compile(
     r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+|nan|inf)(?:e[+-]?\d+)?)(?P<round>/round)?(?:@(?P<k>\d+))?"
 )
@@ -39,7 +37,6 @@ class KnownAcceptance:
     per_position: tuple[float, ...]
     """Probability that the i-th drafted token is accepted given that those before it were, per round, in [0, 1]."""
     source: str
-    """Where it is from, and by which convention, in words."""
     drafted: int | None = None
     """Tokens that were drafted per round where it was measured; None: not said."""
 

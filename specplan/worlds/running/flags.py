@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["first_with", "has", "over_stages"]
-
 _SINCE: Final[Mapping[tuple[str, str], tuple[int, int]]] = {
     ("vllm", "num_speculative_tokens_per_batch_size"): (0, 24),  # vllm-project/vllm#32374
     ("vllm", "dflash"): (0, 20),  # vllm-project/vllm#36847; z-lab/dflash asks for 0.20.1
@@ -31,7 +29,6 @@ def has(engine: str, version: str, option: str) -> bool:
     ----------
     engine : ``vllm``, ``sglang`` or ``trtllm``.
     version : a number such as ``0.18.0``; a nightly build counts as later than all.
-    option : of the table; others are had by every version.
 
     >>> has("vllm", "0.18.0", "draft_model"), has("vllm", "0.18.0", "num_speculative_tokens_per_batch_size")
     (True, False)
@@ -52,8 +49,6 @@ def over_stages(engine: str, version: str, drafter: str, target: str) -> str:
     Parameters
     ----------
     engine, version : name, and the version that runs; empty: one that can.
-    drafter : the engines' name of a token-level method.
-    target : its ``model_type``.
 
     >>> over_stages("vllm", "", "mtp", "deepseek_v3"), over_stages("vllm", "", "eagle3", "deepseek_v3")
     ('', 'vLLM hands no states of inner layers of deepseek_v3 over stages to eagle3')

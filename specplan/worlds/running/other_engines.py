@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from specplan.worlds.request import Deployment
     from theory.hardware.work import Parallel
 
-__all__ = ["SGLANG_SINCE", "sglang_adaptive", "sglang_algorithm", "sglang_command", "trtllm_file"]
-
 SGLANG_SINCE: Final[Mapping[str, str]] = {
     "EAGLE3": "0.5.23",  # reads the adaptive table
     "EAGLE": "0.5.23",
@@ -71,7 +69,6 @@ def sglang_command(
 
     Parameters
     ----------
-    deployment, configuration, schedule, arrangement : what runs, and where.
     models : names of target and drafter, empty if that is in the target.
     sequences : in flight at most; SGLang, not told, speculates on 48 over all copies of attention (0.5.23).
     """
@@ -120,7 +117,6 @@ def trtllm_file(
 
     Parameters
     ----------
-    deployment, configuration : what runs.
     drafter : name of the drafter's weights; empty: none of its own.
     schedule : drafted tokens by batch size, of which the largest batch that drafts any is kept.
     """

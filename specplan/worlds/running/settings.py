@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from specplan.worlds.arrangements import Arrangement
     from specplan.worlds.request import Deployment, ServedModel
 
-__all__ = ["HELPER_CACHE", "Settings", "settings_of", "vllm_command"]
-
 _FIRST_PORT: Final = 8000
 _FIRST_MACHINE: Final = "<first machine>"
 _NGRAM: Final = 3
@@ -55,7 +53,6 @@ class Settings:
     """What to start for one load."""
 
     commands: tuple[str, ...]
-    """One per server."""
     schedule: Schedule | None
     """Tokens drafted per round by batch size; None where no tokens are drafted."""
     adaptive: Mapping[str, Any] | None = field(hash=False)
@@ -86,14 +83,7 @@ def settings_of(
     sequences: int,
     schedule: Schedule | None,
 ) -> Settings:
-    """Return the commands of a configuration.
-
-    Parameters
-    ----------
-    deployment, configuration, arrangement : what to run, and where.
-    sequences : of one copy of the target in flight at most.
-    schedule : drafted tokens by batch size, for methods that draft tokens.
-    """
+    """Return the commands of a configuration."""
     config, notes = _speculation(deployment, configuration, arrangement, schedule)
     steps = configuration.spec.drafts_steps
     commands = [
@@ -134,12 +124,7 @@ def settings_of(
     if configuration.token == "block-drafter":
         schedule = None
     return Settings(
-        commands=tuple(commands),
-        schedule=schedule,
-        adaptive=adaptive,
-        trtllm=file,
-        client=client,
-        notes=tuple(notes),
+        commands=tuple(commands), schedule=schedule, adaptive=adaptive, trtllm=file, client=client, notes=tuple(notes)
     )
 
 
@@ -265,7 +250,8 @@ def _servers(deployment: Deployment, arrangement: Arrangement, *, steps: bool) -
     """The servers of all copies: each target, then draft and judge of its steps."""
     helpers = [model for model in (deployment.draft, deployment.judge) if model is not None] if steps else []
     own, gpu = arrangement.own_gpus, 0
-    alone = [_alone_share(deployment, model) for model in helpers]
+    needed = [model.facts.shape.weight_bytes(model.precision) + HELPER_CACHE for model in helpers]
+    alone = [math.ceil(100.0 * each / deployment.gpu.memory) / 100.0 for each in needed]  # in hundredths
     most = deployment.memory_share
     said = None if most == ENGINE_SHARE else most
     for _ in range(arrangement.replicas):
@@ -279,12 +265,6 @@ def _servers(deployment: Deployment, arrangement: Arrangement, *, steps: bool) -
             share = (alone[i] if beside else round(most * alone[i] / sum(alone), 2)) if crowded else said
             yield _Server(model, range(place, place + 1), share)
         gpu += arrangement.tp + own
-
-
-def _alone_share(deployment: Deployment, model: ServedModel) -> float:
-    """Share of a GPU that a helper's weights and a modest cache take, rounded up to hundredths."""
-    needed = model.facts.shape.weight_bytes(model.precision) + HELPER_CACHE
-    return math.ceil(100.0 * needed / deployment.gpu.memory) / 100.0
 
 
 def _vllm(
@@ -339,22 +319,13 @@ def _trtllm(deployment: Deployment, server: _Server, port: int, sequences: int) 
 
 
 def vllm_command(
-    words: Sequence[str],
-    gpus: Iterable[int],
-    share: float | None,
-    config: Mapping[str, Any] | None,
-    *,
-    cached: bool,
+    words: Sequence[str], gpus: Iterable[int], share: float | None, config: Mapping[str, Any] | None, *, cached: bool
 ) -> str:
     """Return a shell command that starts a server of vLLM.
 
     Parameters
     ----------
-    words : its beginning: the program, the model, the port and so on.
-    gpus : that it sees.
     share : of their memory, in (0, 1]; None: vLLM's default.
-    config : speculative configuration; None: plain decoding.
-    cached : whether prompts with the same beginning share their cache.
     """
     further = [] if share is None else ["--gpu-memory-utilization", f"{share:g}"]
     further += ["--enable-prefix-caching"] if cached else []

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from specplan.worlds.model_files import draft_head, facts_of_config, shape_of
 from theory.errors import ParameterError, SchemaError, SpecplanError
 from theory.hardware.formats import Precision
-from theory.hardware.shapes import Attention, Dense, Experts, LatentAttention
+from theory.hardware.shapes import Attention, Dense, Experts
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -50,14 +50,6 @@ def refusal(config: dict[str, Any], **changed: Any) -> str:
     assert "\n" not in text
     assert text.startswith("config.json: ")
     return text
-
-
-def test_a_dense_model() -> None:
-    found = facts(LLAMA)
-    (group,) = found.shape.layers
-    assert group.attention == Attention(heads=32, kv_heads=8, head_dim=128)
-    assert group.feed_forward == Dense(intermediate=14336)
-    assert (found.shape.tied, found.max_context, found.precision) == (False, 8192, Precision())
 
 
 def test_what_a_file_leaves_out_is_filled_in_as_transformers_does() -> None:
@@ -158,13 +150,6 @@ def test_interleaved_experts_and_chunks() -> None:
     assert kinds == {(False, 8192): 24, (True, 8192): 12, (True, None): 12}  # each fourth layer has no positions
 
 
-def test_latent_attention() -> None:
-    first, rest = shape_of("deepseek-ai/DeepSeek-R1").shape.layers
-    assert (first.count, rest.count) == (3, 58)
-    assert isinstance(rest.attention, LatentAttention)
-    assert rest.attention.cached == 576
-
-
 @pytest.mark.parametrize(
     ("quantisation", "precision"),
     [
@@ -248,10 +233,7 @@ def test_latent_attention() -> None:
             Precision(weights="mxfp4", attention="fp8", experts="mxfp4"),
         ),
         (  # two stages, the last of which is stored
-            {
-                "quant_method": "quark",
-                "global_quant_config": {"weight": [{"dtype": "fp8_e4m3"}, {"dtype": "int4"}]},
-            },
+            {"quant_method": "quark", "global_quant_config": {"weight": [{"dtype": "fp8_e4m3"}, {"dtype": "int4"}]}},
             Precision(weights="int4"),
         ),
         (

@@ -10,14 +10,7 @@ import numpy as np
 import pytest
 
 from specplan.worlds.prior_constants import DOMAIN_OF, constants
-from specplan.worlds.priors import (
-    MOST_DRAFTS,
-    Prior,
-    step_length_prior,
-    step_prior,
-    token_curves,
-    token_prior,
-)
+from specplan.worlds.priors import MOST_DRAFTS, Prior, step_prior, token_curves, token_prior
 from theory.errors import ParameterError
 
 METHODS = ("eagle3", "eagle", "mtp", "draft-model", "prompt-lookup")
@@ -110,14 +103,6 @@ def test_prompt_lookup_reproduces_its_rows() -> None:
     assert prior.value == pytest.approx(1.05 * 1.40, rel=0.03)
     first, *others = np.median(token_curves("prompt-lookup").worlds, axis=0)
     assert first < others[0] == others[-1]  # seldom a hit, and then it goes on
-
-
-def test_what_is_assumed_says_so() -> None:
-    for method in ("eagle", "draft-model"):
-        assert token_prior(method, 4).source.startswith("assumed")
-    assert "9 targets" in token_prior("eagle3", 4).source
-    length = step_length_prior()
-    assert 0.0 < length.low < length.value < length.high
 
 
 def test_every_data_set_has_a_kind_of_text() -> None:

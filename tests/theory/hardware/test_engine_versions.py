@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 import pytest
+from hardware_shapes import HEADS, MIXTURE, shape_of_layers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,15 +13,11 @@ from theory.errors import ParameterError
 from theory.hardware.engines import ENGINES, engine_named, is_priced, nearest_engine
 from theory.hardware.gpus import gpu_named
 from theory.hardware.passes import PassModel
-from theory.hardware.shapes import Attention, Experts, Layers, Shape
+from theory.hardware.shapes import Layers
 from theory.hardware.work import Work
 
-LAYERS = Layers(
-    count=48,
-    attention=Attention(heads=32, kv_heads=4, head_dim=128),
-    feed_forward=Experts(count=128, per_token=8, intermediate=768),
-)
-MODEL = PassModel(gpu=gpu_named("H100"), shape=Shape(hidden=2048, vocab=151936, layers=(LAYERS,)))
+LAYERS = Layers(count=48, attention=HEADS, feed_forward=MIXTURE)
+MODEL = PassModel(gpu=gpu_named("H100"), shape=shape_of_layers(LAYERS, hidden=2048))
 
 
 @pytest.mark.parametrize(

@@ -6,29 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hardware_shapes import MIXTURE, QWEN3_8B, shape_of_layers
 from hypothesis import given
 from hypothesis import strategies as st
 
 from theory.hardware.formats import Precision
 from theory.hardware.gpus import GPUS, gpu_named
-from theory.hardware.half_widths import (
-    GAIN,
-    HALF_WIDTHS,
-    ITERATION,
-    TIME_PER_TOKEN,
-    conformal,
-    half_width,
-    regime,
-)
+from theory.hardware.half_widths import GAIN, HALF_WIDTHS, ITERATION, TIME_PER_TOKEN, conformal, half_width, regime
 from theory.hardware.passes import PassModel
-from theory.hardware.shapes import Attention, Dense, Experts, Layers, Shape
+from theory.hardware.shapes import Shape
 from theory.hardware.work import Parallel, Work
 
-_HEADS = Attention(heads=32, kv_heads=8, head_dim=128)
-DENSE, MIXED = (
-    Shape(hidden=4096, vocab=151936, layers=(Layers(count=36, attention=_HEADS, feed_forward=forward),))
-    for forward in (Dense(intermediate=12288), Experts(count=128, per_token=8, intermediate=768))
-)
+DENSE, MIXED = (shape_of_layers(replace(QWEN3_8B, feed_forward=one)) for one in (QWEN3_8B.feed_forward, MIXTURE))
 quantities = st.sampled_from(sorted({quantity for quantity, _ in HALF_WIDTHS}))
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from hardware_shapes import LLAMA_8B, shape_of_layers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,15 +14,9 @@ from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
 from theory.hardware.loads import ClosedLoop, closed_loop, prompt_seconds
 from theory.hardware.passes import PassModel
-from theory.hardware.shapes import Attention, Dense, Layers, Shape
 from theory.hardware.work import Work
 
-LAYERS = Layers(
-    count=32, attention=Attention(heads=32, kv_heads=8, head_dim=128), feed_forward=Dense(intermediate=14336)
-)
-MODEL = PassModel(
-    gpu=gpu_named("H100"), shape=Shape(hidden=4096, vocab=128256, layers=(LAYERS,)), engine=engine_named("vllm")
-)
+MODEL = PassModel(gpu=gpu_named("H100"), shape=shape_of_layers(LLAMA_8B, vocab=128256), engine=engine_named("vllm"))
 tokens = st.floats(16.0, 16_384.0)
 loops = st.builds(
     ClosedLoop, concurrency=st.floats(1.0, 256.0), prompt_tokens=tokens, answer_tokens=st.floats(64.0, 8192.0)
@@ -45,20 +42,10 @@ def test_what_runs_is_the_share_of_time_that_requests_decode(loop: ClosedLoop) -
 @given(loops, st.floats(1.1, 4.0))
 def test_more_requests_longer_prompts_and_shorter_answers_slow_tokens(loop: ClosedLoop, factor: float) -> None:
     found = closed_loop(MODEL, loop)
-    more = closed_loop(
-        MODEL,
-        ClosedLoop(
-            concurrency=loop.concurrency * factor, prompt_tokens=loop.prompt_tokens, answer_tokens=loop.answer_tokens
-        ),
-    )
+    more = closed_loop(MODEL, replace(loop, concurrency=loop.concurrency * factor))
     assert more.per_token >= found.per_token * (1 - 1e-9)
     assert more.to_first_token > found.to_first_token
-    longer = closed_loop(
-        MODEL,
-        ClosedLoop(
-            concurrency=loop.concurrency, prompt_tokens=loop.prompt_tokens * factor, answer_tokens=loop.answer_tokens
-        ),
-    )
+    longer = closed_loop(MODEL, replace(loop, prompt_tokens=loop.prompt_tokens * factor))
     assert longer.to_first_token > found.to_first_token
 
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from hardware_shapes import LATENT
 from refusals import refused
 
 from theory.errors import ParameterError
@@ -16,7 +17,7 @@ from theory.hardware.mixers.sparse import CompressedAttention, Selection
 from theory.hardware.mixers.states import Recurrent
 from theory.hardware.operators import index_seconds, recurrent_seconds, streams_seconds
 from theory.hardware.passes import PassModel
-from theory.hardware.shapes import Attention, Dense, Experts, LatentAttention, Layers, Mixer, Shape
+from theory.hardware.shapes import Attention, Dense, Experts, Layers, Mixer, Shape
 from theory.hardware.sharding import cache_bytes_per_gpu, check_split, weight_bytes_per_gpu
 from theory.hardware.work import Parallel, Work
 
@@ -24,9 +25,7 @@ DELTA = Recurrent(kind="gated-delta", heads=32, key_heads=16, key_dim=128, value
 KDA = Recurrent(kind="kda", heads=96, key_heads=96, key_dim=128, value_dim=128, state_bytes=4.0)
 MAMBA = Recurrent(kind="mamba2", heads=128, key_heads=8, key_dim=128, value_dim=80)
 INDEX = Selection(heads=64, dim=128, entries=2048, key_bytes=132.0, query_rank=1536)
-SPARSE = LatentAttention(
-    heads=128, cache_rank=512, rope_dim=64, nope_dim=128, value_dim=128, query_rank=1536, selection=INDEX
-)
+SPARSE = replace(LATENT, selection=INDEX)
 BLOCKS = Selection(heads=4, dim=128, entries=2176, key_bytes=256.0, kind="blocks")
 CHOSEN = Selection(heads=64, dim=128, entries=1024, key_bytes=132.0, query_rank=1536, kind="compressed")
 FOURTH = CompressedAttention(

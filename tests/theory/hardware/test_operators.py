@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hardware_shapes import LATENT, MIXTURE
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,12 +20,9 @@ from theory.hardware.operators import (
     latent_seconds,
     product_seconds,
 )
-from theory.hardware.shapes import Experts, LatentAttention
 
 H100 = GPUS["NVIDIA H100 SXM"]
 BF16 = FORMATS["bf16"]
-MIXTURE = Experts(count=128, per_token=8, intermediate=768)
-DEEPSEEK = LatentAttention(heads=128, cache_rank=512, rope_dim=64, nope_dim=128, value_dim=128, query_rank=1536)
 
 gpus = st.sampled_from(sorted(GPUS)).map(GPUS.__getitem__)
 formats = st.sampled_from(sorted(FORMATS)).map(FORMATS.__getitem__)
@@ -160,7 +158,7 @@ def test_a_cache_in_fp8_is_read_in_half_the_time() -> None:
 def test_latent_attention_grows_with_context_and_shrinks_with_tensor_parallelism(gpu, sequences, context, factor):
     def seconds(context: float, tp: int = 1) -> float:
         return latent_seconds(
-            gpu, DEEPSEEK, hidden=7168, tp=tp, sequences=sequences, tokens=1.0, context=context, weights=BF16,
+            gpu, LATENT, hidden=7168, tp=tp, sequences=sequences, tokens=1.0, context=context, weights=BF16,
             cache_bytes=2.0,
         )  # fmt: skip
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import fields, replace
 
 import pytest
+from hardware_shapes import HEADS, LATENT, MIXTURE, QWEN3_8B, shape_of_layers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,22 +15,16 @@ from theory.hardware.engines import ENGINES, EngineConstants, engine_named
 from theory.hardware.formats import Precision
 from theory.hardware.gpus import GPUS, gpu_named
 from theory.hardware.passes import PassModel
-from theory.hardware.shapes import Attention, Dense, Experts, LatentAttention, Layers, Shape
+from theory.hardware.shapes import Dense, Layers
 from theory.hardware.work import Parallel, Work
 
-_HEADS = Attention(heads=32, kv_heads=8, head_dim=128)
-_LATENT = LatentAttention(heads=128, cache_rank=512, rope_dim=64, nope_dim=128, value_dim=128, query_rank=1536)
-_MIXTURE = Experts(count=128, per_token=8, intermediate=768, shared=768)
-_PLAIN = Layers(count=36, attention=_HEADS, feed_forward=Dense(intermediate=12288))
-DENSE = Shape(hidden=4096, vocab=151936, norms=4, layers=(_PLAIN,))
-MIXED = Shape(
+_MIXTURE = replace(MIXTURE, shared=768)
+DENSE = replace(shape_of_layers(QWEN3_8B), norms=4)
+MIXED = shape_of_layers(
+    Layers(count=3, attention=LATENT, feed_forward=Dense(intermediate=6144)),
+    Layers(count=40, attention=LATENT, feed_forward=_MIXTURE),
+    Layers(count=5, attention=replace(HEADS, window=1024), feed_forward=_MIXTURE),
     hidden=2048,
-    vocab=151936,
-    layers=(
-        Layers(count=3, attention=_LATENT, feed_forward=Dense(intermediate=6144)),
-        Layers(count=40, attention=_LATENT, feed_forward=_MIXTURE),
-        Layers(count=5, attention=replace(_HEADS, window=1024), feed_forward=_MIXTURE),
-    ),
 )
 
 gpus = st.sampled_from(sorted(GPUS)).map(GPUS.__getitem__)
@@ -148,15 +143,6 @@ def test_tensor_parallelism_reads_a_share_of_the_weights(gpu, sequences: float) 
     assert one.sums == 0.0 < four.sums
 
 
-@given(gpus, st.floats(1.0, 16.0))
-def test_four_bits_are_faster_than_sixteen_for_few_sequences(gpu, sequences: float) -> None:
-    bf16, int4 = (
-        PassModel(gpu=gpu, shape=DENSE, precision=Precision(weights=of)).seconds(Work(sequences=sequences))
-        for of in ("bf16", "int4")
-    )
-    assert int4 < bf16
-
-
 @given(models, st.floats(1.0, 256.0), st.floats(1.0, 10_000.0))
 def test_a_pass_of_several_tokens_costs_less_than_as_many_passes(model, sequences, context) -> None:
     """Beyond what the engine takes for each drafted token, and for attention kernels without graphs for several."""
@@ -231,7 +217,7 @@ def test_a_split_that_engines_refuse() -> None:
 
 def test_which_experts_run_an_engines_untuned_kernels() -> None:
     engine = replace(PassModel(gpu=gpu_named("B200"), shape=DENSE).engine, untuned=1.0, untuned_small=0.5, padding=0.0)
-    shape = Shape(hidden=2048, vocab=151936, layers=(Layers(count=1, attention=_HEADS, feed_forward=_MIXTURE),))
+    shape = shape_of_layers(Layers(count=1, attention=HEADS, feed_forward=_MIXTURE), hidden=2048)
 
     def share(gpu: str, sequences: float, ep: int = 4, weights: str = "bf16") -> float:
         parallel = Parallel(tp=4, ep=ep)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hardware_shapes import HEADS, LLAMA_8B, MIXTURE, shape_of_layers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,21 +14,12 @@ from theory.hardware.engines import ENGINES, EngineConstants, engine_named
 from theory.hardware.gpus import gpu_named
 from theory.hardware.passes import PassModel
 from theory.hardware.rounds import Round, head_round
-from theory.hardware.shapes import Attention, Dense, Experts, Layers, Shape
+from theory.hardware.shapes import Layers, Shape
 from theory.hardware.work import Parallel, Work
 
-ATTENTION = Attention(heads=32, kv_heads=8, head_dim=128)
-DENSE = Shape(
-    hidden=4096, vocab=128256, layers=(Layers(count=32, attention=ATTENTION, feed_forward=Dense(intermediate=14336)),)
-)
-SPARSE = Shape(
-    hidden=2048,
-    vocab=151936,
-    layers=(Layers(count=48, attention=ATTENTION, feed_forward=Experts(count=128, per_token=8, intermediate=768)),),
-)
-HEAD = Shape(
-    hidden=4096, vocab=32000, layers=(Layers(count=1, attention=ATTENTION, feed_forward=Dense(intermediate=14336)),)
-)
+DENSE = shape_of_layers(LLAMA_8B, vocab=128256)
+SPARSE = shape_of_layers(Layers(count=48, attention=HEADS, feed_forward=MIXTURE), hidden=2048)
+HEAD = shape_of_layers(replace(LLAMA_8B, count=1), vocab=32000)
 ROUNDS = [
     head_round(PassModel(gpu=gpu_named("H100"), shape=shape, engine=engine_named("sglang"), parallel=parallel), HEAD)
     for shape, parallel in ((DENSE, Parallel()), (SPARSE, Parallel(tp=4)))

@@ -5,38 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hardware_shapes import LATENT, QWEN3_8B, shape_of_layers
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refused
 
 from theory.hardware.formats import Precision
-from theory.hardware.shapes import Attention, Dense, Experts, LatentAttention, Layers, Shape
+from theory.hardware.shapes import Attention, Dense, Experts, Layers, Shape
 from theory.hardware.sharding import cache_bytes_per_gpu, check_split, weight_bytes_per_gpu
 from theory.hardware.work import Parallel
 
-DENSE = Shape(
-    hidden=4096,
-    vocab=151936,
-    layers=(
-        Layers(
-            count=36,
-            attention=Attention(heads=32, kv_heads=8, head_dim=128),
-            feed_forward=Dense(intermediate=12288),
-        ),
-    ),
-)
-LATENT = LatentAttention(heads=128, cache_rank=512, rope_dim=64, nope_dim=128, value_dim=128, query_rank=1536)
-DEEPSEEK = Shape(
+DENSE = shape_of_layers(QWEN3_8B)
+DEEPSEEK = shape_of_layers(
+    Layers(count=3, attention=LATENT, feed_forward=Dense(intermediate=18432)),
+    Layers(count=58, attention=LATENT, feed_forward=Experts(count=256, per_token=8, intermediate=2048, shared=2048)),
     hidden=7168,
     vocab=129280,
-    layers=(
-        Layers(count=3, attention=LATENT, feed_forward=Dense(intermediate=18432)),
-        Layers(
-            count=58,
-            attention=LATENT,
-            feed_forward=Experts(count=256, per_token=8, intermediate=2048, shared=2048),
-        ),
-    ),
 )
 FORMATS = st.sampled_from([Precision(), Precision(weights="fp8", attention="bf16"), Precision(experts="mxfp4")])
 SPLITS = st.sampled_from(

@@ -8,8 +8,6 @@ from typing import Literal
 from theory.errors import ParameterError
 from theory.hardware.mixers.counts import check_counts
 
-__all__ = ["CompressedAttention", "Selection"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
@@ -18,7 +16,6 @@ class Selection:
     heads: int
     """Heads of the index on every GPU; 0: the layer takes the choice of an earlier layer."""
     dim: int
-    """Numbers of an index key."""
     entries: int
     """Cached entries that a new token reads, at most."""
     key_bytes: float

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from screens import Main, refused_words
+from screens import refused_words
 
 import specplan as sp
 from sim.configuration import PLAIN
@@ -119,16 +118,6 @@ def test_bounds_on_times_rank_and_count(found: ProfilePlan) -> None:
     assert "bounds" in bounded.text(verbose=True)
     with pytest.raises(ParameterError, match=r"slo_tpot=.* has no use without a load"):
         sp.plan(NAME, slo_tpot=10.0)
-
-
-def test_the_command_prints_the_rows(run_main: Main) -> None:
-    words = ("plan", "-p", NAME, "--methods", "prompt-lookup", "-n", "4")
-    code, out, _ = run_main(*words, "--concurrency", "1,2", "--json")
-    assert code == 0
-    data = json.loads(out)
-    assert {row["answers"] for row in data["at_once"]} == {1, 2}
-    best = max(row["gain"]["value"] for row in data["at_once"] if row["answers"] == 1)
-    assert best == data["rows"][0]["speedup"]["value"]
 
 
 test_options_that_do_not_fit_are_refused = refused_words(

@@ -66,13 +66,13 @@ def test_plain_decoding_is_the_measure_and_intervals_hold_the_gains(found: Names
 
 def test_the_curve_changes_no_row() -> None:
     loads = [Load(concurrency=6)]
-    drawn, left_out = (plan_loads(WANTED, loads, Limits(), METHODS, curve=curve) for curve in (True, False))
+    drawn, left_out = (plan_loads(WANTED, loads, Limits(), METHODS[:2], curve=curve) for curve in (True, False))
     assert drawn.loads == left_out.loads
     assert len(drawn.curve.answers) > len(left_out.curve.answers) == 1
 
 
 def test_rows_are_printed_before_the_curve_is_simulated() -> None:
-    plan = plan_loads(WANTED, [Load(concurrency=2)], Limits(), METHODS)
+    plan = plan_loads(WANTED, [Load(concurrency=2)], Limits(), METHODS[:1])
     parts = LoadsPlan(plan=plan).parts()
     assert "tokens/s" in next(parts)
     assert "curve" not in vars(plan)
@@ -95,12 +95,6 @@ def test_of_an_interrupted_curve_what_is_known_is_kept() -> None:
     assert not plan.left_out
     assert plan.interrupted
     assert plan.curve.answers == (1, 2, 4, 8, 16)
-
-
-def test_more_answers_make_more_tokens_and_longer_answers(found: NamesPlan) -> None:
-    one, six = rows(found, 0)["autoregressive"], rows(found, 1)["autoregressive"]
-    assert six.tokens_per_s > 2.0 * one.tokens_per_s
-    assert six.mean_s >= one.mean_s
 
 
 def test_what_is_printed_keeps_littles_law(found: NamesPlan) -> None:
@@ -130,12 +124,6 @@ def test_lengths_that_differ_are_drawn_unless_none_are_wanted() -> None:
     lengths = np.array([answer.tokens for answer in spread.served.answers])
     assert 0.4 < lengths.std() / lengths.mean() < 0.9
     assert spread.tokens_per_s == pytest.approx(equal.tokens_per_s, rel=0.05)
-
-
-@pytest.mark.parametrize("spread", [-0.1, 4.5, float("nan")])
-def test_impossible_spreads_are_refused(spread: float) -> None:
-    with pytest.raises(ParameterError, match=r"answer_spread=.* must be in \[0, 4\]"):
-        deployment(answer_spread=spread)
 
 
 def test_what_names_do_not_tell_is_said(found: NamesPlan) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from sim.estimate import with_errors
 from specplan.planning.loads.options import DEPTHS, Considered, Option
 from specplan.planning.loads.search import best_of_each_kind
-from specplan.planning.loads.simulating import shares_of
 from specplan.worlds.arrangements import Arrangement
 
 WIDE, MANY = Arrangement(tp=4, replicas=1), Arrangement(tp=1, replicas=4)
@@ -83,20 +81,3 @@ def test_tokens_are_drafted_as_the_schedule_says_for_the_fullest_copy() -> None:
     best = best_of_each_kind(FOUND, made_up, depth, 9)
     assert asked == {("prompt-lookup", 4, 9), ("prompt-lookup", 1, 3)}
     assert best["prompt-lookup"][0].configuration.k2 == 3
-
-
-def test_answers_are_dealt_out_evenly() -> None:
-    for answers in range(1, 20):
-        for copies in range(1, 6):
-            shares = shares_of(answers, copies)
-            assert sum(n * many for n, many in shares.items()) == answers
-            assert sum(shares.values()) == copies
-            assert max(shares) - min(shares) <= 1
-
-
-def test_errors_add_in_squares_on_the_logarithm() -> None:
-    found = with_errors(2.0, {"one": 0.3, "other": 0.4}, 8, of="ratio")
-    assert found.estimator == "ratio, simulated; interval: one, other"
-    assert found.high / found.value == found.value / found.low
-    assert abs(found.high - 2.0 * 2.718281828459045**0.5) < 1e-12
-    assert with_errors(1.0, {}, 1, of="ratio").low == 1.0

@@ -16,9 +16,9 @@ from specplan.planning.loads.schedule import Depths
 from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.beliefs import Beliefs
 from specplan.worlds.configs.blocks import BlockSizes, usual_sizes
+from specplan.worlds.drafters.finding import check_head
 from specplan.worlds.drafters.known_acceptance import KnownAcceptance, known_acceptances
 from specplan.worlds.drafters.naming import drafter_name, drafters
-from specplan.worlds.drafters.pairs import check_head
 from specplan.worlds.known_models import known_config
 from specplan.worlds.model_files import block_drafter, facts_of_config, shape_of
 from specplan.worlds.running.settings import settings_of
@@ -148,11 +148,7 @@ def test_only_tokens_that_the_blocks_have_are_drafted() -> None:
     )
     assert list(Depths(World(own)).ks("block-drafter")) == [1, 2, 3, 4, 5, 6, 7]
     shorter = settings_of(
-        own,
-        Configuration(method="block-drafter", k2=4),
-        Arrangement(tp=8, replicas=1),
-        sequences=4,
-        schedule=None,
+        own, Configuration(method="block-drafter", k2=4), Arrangement(tp=8, replicas=1), sequences=4, schedule=None
     )
     assert "vLLM 0.26 refuses fewer than 5 tokens from this checkpoint" in shorter.notes
 

@@ -114,28 +114,11 @@ def test_versions_without_a_table_by_batch_size_draft_the_k_of_the_load() -> Non
     )
 
 
-def test_layers_for_further_tokens_are_named_as_vllm_does() -> None:
-    wanted = deployment(target="zai-org/GLM-4.5-Air", head=own_layers("zai-org/GLM-4.5-Air"), gpus=4)
-    found = made(wanted, Configuration.parse("eagle k2=3"), Arrangement(tp=4, replicas=1))
-    (command,) = found.commands
-    assert json.loads(options(command)[1]["--speculative-config"]) == {"method": "mtp", "num_speculative_tokens": 2}
-
-
 def test_experts_in_blocks_are_served_whole_where_parts_would_break_blocks() -> None:
     wanted = deployment(target="Qwen/Qwen3-235B-A22B-FP8", gpus=8)
     for tp, whole in ((4, False), (8, True)):
         (command,) = made(wanted, Configuration(method="autoregressive"), Arrangement(tp=tp, replicas=1)).commands
         assert ("--enable-expert-parallel" in command) == whole
-
-
-def test_heads_are_served_by_either_engine() -> None:
-    wanted = deployment(head=head_of("Qwen/Qwen3-8B"))
-    found = made(wanted, Configuration.parse("eagle k2=4"), Arrangement(tp=1, replicas=1))
-    vllm, sglang = found.commands
-    assert json.loads(options(vllm)[1]["--speculative-config"])["model"] == "<EAGLE-3 head>"
-    words = shlex.split(sglang)
-    assert words[words.index("--speculative-num-draft-tokens") + 1] == str(SCHEDULE.most + 1)
-    assert found.adaptive == sglang_adaptive(SCHEDULE)
 
 
 @pytest.mark.parametrize(
@@ -331,11 +314,7 @@ OWN_BLOCK = "deepseek-ai/DeepSeek-V4-Pro-0813"
         (
             "Qwen/Qwen3-8B",
             "",
-            {
-                "method": "dspark",
-                "model": "deepseek-ai/dspark_qwen3_8b_block7",
-                "draft_sample_method": "probabilistic",
-            },
+            {"method": "dspark", "model": "deepseek-ai/dspark_qwen3_8b_block7", "draft_sample_method": "probabilistic"},
             [
                 "DSPARK",
                 "--speculative-draft-model-path",
