@@ -331,11 +331,11 @@ def _prefill_factor(profile: Profile, cost: TableCost, answers: Sequence[TokenAn
     The model counts new tokens only, and those that requests for single steps read again.
     """
     prompts = {answer.problem: answer.prompt_tokens for answer in profile.answers}
-    n = sum(answer.prefill.n for answer in answers)
-    tokens = sum(prompts.get(answer.problem, answer.prefill.tokens) for answer in answers)
+    n = sum(answer.prefill[0] for answer in answers)
+    tokens = sum(prompts.get(answer.problem, answer.prefill[1]) for answer in answers)
     again = reread_tokens(profile) if any(len(answer.requests) > 1 for answer in answers) else 0.0
     modelled = n * (cost.prefill(tokens / n) + again * cost.prefill_token_s) if n else 0.0
-    return sum(answer.prefill.seconds for answer in answers) / modelled if modelled > 0.0 else 1.0
+    return sum(answer.prefill[2] for answer in answers) / modelled if modelled > 0.0 else 1.0
 
 
 def _wide(tables: Mapping[int, TableCost], fit: CostFit) -> PassSeconds:
