@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, chain, pairwise
 from typing import Final
 
@@ -84,19 +85,19 @@ def token_decoding(
     """
     if tables is None:
         tables = fit_passes(profile.engines[profile.placement[TARGET]], rng, method=method)
-    timings = _Timings(profile, method, fits, use, rng, tables)
+    cost = partial(_pass_cost, profile, method, fits, use, tables)
     record = _record(profile.token, method, settings)
     if record is not None and record.answers:
         k2 = int(settings.get("k2") or record.k2)
         imposed = imposed_on(method, k2, str(profile.settings.get("speculative", "")))
-        return _replayed(timings, record, k2, imposed)
+        return _replayed(cost, rng, record, k2, imposed)
     k2 = int(settings.get("k2") or 1)
     counts = counts_of(profile, method, settings)
     if counts is None or not counts.passes:
         return None
     # The method's answers at its smallest recorded k2 scale the time of passes with the same rows.
     own = [record for record in profile.token if record.method == method and record.answers]
-    return _counted(timings, counts, k2, min(own, key=lambda record: record.k2).answers if own else ())
+    return _counted(cost, rng, counts, k2, min(own, key=lambda record: record.k2).answers if own else ())
 
 
 def counts_of(profile: Profile, method: str, settings: Settings) -> TokenRecord | NGramRecord | None:
@@ -172,9 +173,15 @@ def _record(records: Sequence[TokenRecord], method: str, settings: Settings) -> 
     return max(own, key=lambda r: (r.passes + sum(r.accepted_at)) / r.passes, default=None)
 
 
-def _replayed(timings: _Timings, record: TokenRecord, k2: int, imposed: tuple[float, ...] | None) -> TokenDecoding:
+def _replayed(
+    cost_of: Callable[..., PassCost],
+    rng: np.random.Generator | None,
+    record: TokenRecord,
+    k2: int,
+    imposed: tuple[float, ...] | None,
+) -> TokenDecoding:
     """Recorded passes; where engines impose acceptance, passes by these chances, which are no estimates."""
-    answers, rng = record.answers, timings.rng
+    answers = record.answers
     if rng is not None:
         answers = [answers[i] for i in resampled_answers(len(answers), rng)]
     requests = [(r, split_passes(r.passes, k2, record.k2)) for answer in answers for r in answer.requests]
@@ -189,7 +196,7 @@ def _replayed(timings: _Timings, record: TokenRecord, k2: int, imposed: tuple[fl
         source = DrawnPasses(pmf=tuple((-np.diff([1.0, *imposed, 0.0])).tolist()))
         tokens = 1.0 + sum(imposed)
         note = f"{tokens:.2f} tokens per pass, imposed on the engine; times from {len(record.answers)} answers{nested}"
-    cost = timings.cost(_rows(answers, passes, record, k2), answers, (k2 - 1) / max(record.k2 - 1, 1))
+    cost = cost_of(_rows(answers, passes, record, k2), answers, (k2 - 1) / max(record.k2 - 1, 1))
     return TokenDecoding(
         k2=k2,
         tokens_per_pass=tokens,
@@ -219,7 +226,11 @@ def _texts(request: TokenRequest, drafts: Sequence[tuple[int, int]]) -> Iterator
 
 
 def _counted(
-    timings: _Timings, record: NGramRecord | TokenRecord, k2: int, answers: Sequence[TokenAnswer]
+    cost_of: Callable[..., PassCost],
+    rng: np.random.Generator | None,
+    record: NGramRecord | TokenRecord,
+    k2: int,
+    answers: Sequence[TokenAnswer],
 ) -> TokenDecoding:
     """Independent passes with the counted probabilities, as the correlation between passes was not recorded.
 
@@ -227,14 +238,14 @@ def _counted(
     """
     reached = np.array([record.passes, *record.accepted_at[: k2 - 1], 0], dtype=np.float64)
     pmf = (reached[:-1] - reached[1:]) / record.passes
-    if timings.rng is not None:
-        pmf = timings.rng.multinomial(record.passes, pmf / pmf.sum()) / record.passes
+    if rng is not None:
+        pmf = rng.multinomial(record.passes, pmf / pmf.sum()) / record.passes
     drafted = np.array([record.passes, *record.drafted_at[: k2 - 1], 0], dtype=np.float64)
     rows = {i + 1: float(s) for i, s in enumerate((drafted[:-1] - drafted[1:]) / record.passes) if s > 0.0}
     tokens = float(pmf @ np.arange(1, pmf.size + 1))
     known = {"max_ngram": record.max_ngram} if isinstance(record, NGramRecord) else record.settings
     longest = f" (n-grams up to {known['max_ngram']})" if "max_ngram" in known else ""
-    cost = timings.cost(rows, answers)
+    cost = cost_of(rows, answers)
     return TokenDecoding(
         k2=k2,
         tokens_per_pass=tokens,
@@ -268,82 +279,71 @@ def _rows(
     return {rows: n / total for rows, n in sorted(passes_by_rows.items()) if n}
 
 
-class _Timings:
-    """Costs of passes of the target's engine with a method.
+def _pass_cost(
+    profile: Profile,
+    method: str,
+    fits: Mapping[Use, Mapping[str, CostFit]],
+    use: Use,
+    tables: Mapping[int, TableCost],
+    rows: Mapping[int, float],
+    answers: Sequence[TokenAnswer],
+    share: float = 1.0,
+) -> PassCost:
+    """Cost of passes by rows, scaled to the method's own passes; ``share`` of its drafting time is included.
 
     Methods are recorded at concurrency 1. The ratio of their passes to plain ones is taken from there, for the same
     answers, since a machine has fast and slow phases; the time of a plain pass is taken from the fit for ``use``.
     """
+    target, draft = profile.placement[TARGET], profile.placement.get(DRAFT, profile.placement[TARGET])
+    engine, by_model = profile.engines[target], method in _MODELS
+    recorded, used = fits["plain"][target], fits[use][target]
+    paired = len(engine.plain_in_use) == len(profile.answers)
+    plain = {a.problem: one for a, one in zip(profile.answers, engine.plain_in_use, strict=True)} if paired else {}
+    same = [plain[answer.problem] for answer in answers if answer.problem in plain]
+    then = slowdown_of((recorded, one) for one in same) or 1.0
+    sums = np.array([one for answer in answers for one in answer.decode], dtype=np.float64).reshape(-1, 6)
+    if any(sample.by == method for sample in engine.decode):  # the sweep includes drafting, in batches too
+        sums[:, 5] = 0.0
+    wide, single = _wide(tables, recorded), sums[sums[:, 0] == 1]
+    modelled = sum(n * wide.seconds(int(r), int(b), c / n) for b, r, n, c, *_ in sums if n)
+    n_single, n_requests = float(single[:, 2].sum()), sum(answer.request.n for answer in answers)
+    drafting_s = float(single[:, 5].sum()) / n_single if n_single else 0.0
+    drafting_s *= used.factors.decode / recorded.factors.decode / then
+    outside_s = recorded.cost.request_s
+    if n_requests:
+        outside_s = sum(answer.request.seconds for answer in answers) / n_requests
+    return PassCost(
+        inner=used.cost,
+        wide=_wide(tables, used),
+        rows=rows,
+        factor=(float((sums[:, 4] - sums[:, 5]).sum()) / modelled if modelled > 0.0 else 1.0) / then,
+        padded=profile.provenance.engine in _PADDING,
+        draft_s=drafting_s * (share if by_model else 1.0),
+        drafter=fits[use][draft].cost if by_model and draft != target else None,
+        prefill_factor=_prefill_factor(profile, recorded.cost, answers) / then,
+        request_s=max(used.cost.request_s + outside_s - recorded.cost.request_s, 0.0),
+    )
 
-    def __init__(
-        self,
-        profile: Profile,
-        method: str,
-        fits: Mapping[Use, Mapping[str, CostFit]],
-        use: Use,
-        rng: np.random.Generator | None,
-        tables: Mapping[int, TableCost],
-    ) -> None:
-        target, draft = profile.placement[TARGET], profile.placement.get(DRAFT, profile.placement[TARGET])
-        self.rng = rng
-        self._padded = profile.provenance.engine in _PADDING
-        self._by_model = method in _MODELS
-        self._timed = any(sample.by == method for sample in profile.engines[target].decode)
-        self._recorded, self._used = fits["plain"][target], fits[use][target]
-        self._drafter = fits[use][draft].cost if self._by_model and draft != target else None
-        self._tables = tables
-        self._reread = reread_tokens(profile)
-        plain = profile.engines[target].plain_in_use
-        self._prompt_tokens = {a.problem: a.prompt_tokens for a in profile.answers}
-        paired = len(plain) == len(profile.answers)
-        self._plain = {a.problem: one for a, one in zip(profile.answers, plain, strict=True)} if paired else {}
 
-    def cost(self, rows: Mapping[int, float], answers: Sequence[TokenAnswer], share: float = 1.0) -> PassCost:
-        """Cost of passes by rows, scaled to the method's own passes; ``share`` of its drafting time is included."""
-        sums = np.array([one for answer in answers for one in answer.decode], dtype=np.float64).reshape(-1, 6)
-        recorded, used = self._recorded.cost, self._used.cost
-        done = [self._plain[answer.problem] for answer in answers if answer.problem in self._plain]
-        then = (
-            slowdown_of((self._recorded, one) for one in done) or 1.0
-        )  # plain decoding of the same answers, by the fit
-        slower = self._used.factors.decode / self._recorded.factors.decode / then
-        if self._timed:  # the sweep includes drafting by the method, in batches too
-            sums[:, 5] = 0.0
-        wide, single = self._wide(self._recorded), sums[sums[:, 0] == 1]
-        modelled = sum(n * wide.seconds(int(r), int(b), c / n) for b, r, n, c, *_ in sums if n)
-        n_single, n_requests = float(single[:, 2].sum()), sum(answer.request.n for answer in answers)
-        drafting_s = float(single[:, 5].sum()) / n_single if n_single else 0.0
-        outside_s = sum(answer.request.seconds for answer in answers) / n_requests if n_requests else recorded.request_s
-        return PassCost(
-            inner=used,
-            wide=self._wide(self._used),
-            rows=rows,
-            factor=(float((sums[:, 4] - sums[:, 5]).sum()) / modelled if modelled > 0.0 else 1.0) / then,
-            padded=self._padded,
-            draft_s=drafting_s * slower * (share if self._by_model else 1.0),
-            drafter=self._drafter,
-            prefill_factor=self._prefill_factor(answers) / then,
-            request_s=max(used.request_s + outside_s - recorded.request_s, 0.0),
-        )
+def _prefill_factor(profile: Profile, cost: TableCost, answers: Sequence[TokenAnswer]) -> float:
+    """Measured / modelled seconds of prefills, ratio of totals; 1 without any.
 
-    def _prefill_factor(self, answers: Sequence[TokenAnswer]) -> float:
-        """Measured / modelled seconds of prefills, ratio of totals; 1 without any.
+    The model counts new tokens only, and those that requests for single steps read again.
+    """
+    prompts = {answer.problem: answer.prompt_tokens for answer in profile.answers}
+    n = sum(answer.prefill[0] for answer in answers)
+    tokens = sum(prompts.get(answer.problem, answer.prefill[1]) for answer in answers)
+    again = reread_tokens(profile) if any(len(answer.requests) > 1 for answer in answers) else 0.0
+    modelled = n * (cost.prefill(tokens / n) + again * cost.prefill_token_s) if n else 0.0
+    return sum(answer.prefill[2] for answer in answers) / modelled if modelled > 0.0 else 1.0
 
-        The model counts new tokens only, and those that requests for single steps read again.
-        """
-        n = sum(answer.prefill[0] for answer in answers)
-        tokens = sum(self._prompt_tokens.get(answer.problem, answer.prefill[1]) for answer in answers)
-        cost = self._recorded.cost
-        again = self._reread if any(len(answer.requests) > 1 for answer in answers) else 0.0
-        modelled = n * (cost.prefill(tokens / n) + again * cost.prefill_token_s) if n else 0.0
-        return sum(answer.prefill[2] for answer in answers) / modelled if modelled > 0.0 else 1.0
 
-    def _wide(self, fit: CostFit) -> PassSeconds:
-        if len(self._tables) < 2:
-            return RowsAsBatch(fit.cost)
-        factor = fit.factors.decode
-        scaled = {
-            rows: replace(table, seconds=tuple(factor * s for s in table.seconds), context_s=factor * table.context_s)
-            for rows, table in self._tables.items()
-        }
-        return PassTable(scaled)
+def _wide(tables: Mapping[int, TableCost], fit: CostFit) -> PassSeconds:
+    if len(tables) < 2:
+        return RowsAsBatch(fit.cost)
+    factor = fit.factors.decode
+    scaled = {
+        rows: replace(table, seconds=tuple(factor * s for s in table.seconds), context_s=factor * table.context_s)
+        for rows, table in tables.items()
+    }
+    return PassTable(scaled)

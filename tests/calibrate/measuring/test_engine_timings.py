@@ -46,10 +46,7 @@ async def test_only_iterations_of_the_whole_batch_count() -> None:
     engine: Any = Forming()
     found = await measure_engine(engine, "cpu", OPTIONS)
     assert [sample.batch for sample in found.decode] == [1, 3]
-
-
-async def test_an_engine_that_reads_prompts_apart_has_no_joining_prefills() -> None:
-    assert await measure_joining_prefills(Asked(), OPTIONS) == []
+    assert await measure_joining_prefills(engine, OPTIONS) == [], "of an engine that reads prompts apart"
 
 
 async def test_the_sweep_draws_tokens_as_answers_do_and_its_batches_are_uneven() -> None:

@@ -31,8 +31,9 @@ def test_short_questions_leave_contexts_as_they_are() -> None:
     assert (8192, 12) not in far.cells
 
 
-@pytest.mark.parametrize(("words", "reached"), [(40, 260), (3000, 3000)])
-def test_contexts_of_the_questions_are_timed(words: int, reached: int, tmp_path: Path) -> None:
+def test_contexts_of_the_questions_are_timed(tmp_path: Path) -> None:
+    words = reached = 3000
+
     async def calibrated(servers: list[OpenAIServer]) -> Profile:
         models = RemoteModels(target=servers[0].url, draft=servers[1].url, max_step_tokens=20)
         problems = tuple(Problem(name=f"q{i}", prompt=f"q{i} " + "so " * words) for i in range(2))
@@ -44,5 +45,4 @@ def test_contexts_of_the_questions_are_timed(words: int, reached: int, tmp_path:
     single = [sample.context for sample in record.decode if sample.batch == 1]
     assert 0.9 * reached < max(single) < 1.2 * reached
     longest = max(sample.tokens for sample in record.prefill)
-    assert 128 <= longest < 2 * max(words, 128)
-    assert longest > words / 2
+    assert words / 2 < longest < 2 * words

@@ -36,7 +36,6 @@ def test_tokens_are_compared_whole() -> None:
 
 
 def test_counts_by_hand() -> None:
-    # text 1 2 1 2 1 2 with prompt 1 2: at "1 2" nothing; pass 1 gives 1 (lookup finds 1 -> 2 1? after emitting)
     record = count_acceptance([((1, 2), (1, 2, 1, 2, 3))], max_ngram=2, n_speculative=2)
     # pass 1 at (1 2): no earlier 2 -> emits 1. pass 2 at (1 2 1): 1 was followed by 2 1 -> both right, emits 2 1 and 2.
     # pass 3 at (1 2 1 2 1 2): 1 2 was followed by 1 2 -> wrong, emits 3.

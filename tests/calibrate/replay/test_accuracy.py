@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from measured_profiles import answer_of
+from measured_profiles import answer_of, measured
 from measured_profiles import position as judged
 
 from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord
 from calibrate.replay.accuracy import accepts, expected_accuracy, rates_text, spoiling
+from calibrate.replay.summary import acceptance
 from sim.operations import GATE
 from sim.timeline import Counts
 
@@ -54,3 +55,11 @@ def test_spoiling_reads_what_a_wrong_step_does_to_an_answer() -> None:
     expected = expected_accuracy(counts, found)
     assert expected.value == pytest.approx((1.0 + 1.0 + 0.5 + 0.5**2) / 4)  # each wrong step is forgiven by half
     assert expected.n == 4
+
+
+def test_the_interval_of_few_answers_stays_a_share() -> None:
+    """Three answers of 3 of 3 and three of 1 of 3: by their spread alone the interval would end at 1.05."""
+    answers = [*measured([True] * 3).answers, *measured([True, False, False]).answers]
+    found = acceptance(answers).alpha1
+    assert found.value + 2.5 * found.stderr > 1.0
+    assert 0.0 < found.low < found.value < found.high == 1.0

@@ -10,7 +10,6 @@ from calibrate.replay.system import System, system_of
 from calibrate.replay.trials import Trials
 from sim.configuration import PLAIN, Configuration
 from sim.trial import run_trial
-from theory.errors import ParameterError
 
 TARGET_S, DRAFT_S = 0.010, 0.004
 REFUSED = 4
@@ -51,13 +50,12 @@ def test_engines_forget_the_company_in_which_they_were_measured() -> None:
 
 
 test_places_that_are_not_known_are_refused = refused(
-    lambda places: system_of(PROFILE).placed(places),
+    lambda places, profile=PROFILE: system_of(profile).placed(places),
     ({"referee": "own"}, "place='referee' must be one of target, draft, judge"),
     ({"judge": "gpu"}, "place='gpu'"),
+    (
+        {"judge": "own"},
+        PROFILE.model_copy(update={"placement": {**PROFILE.placement, "judge": "big"}}),
+        "runs on the engine of the target",
+    ),
 )
-
-
-def test_an_engine_with_two_roles_stays_where_it_is() -> None:
-    shared = PROFILE.model_copy(update={"placement": {**PROFILE.placement, "judge": "big"}})
-    with pytest.raises(ParameterError, match="runs on the engine of the target"):
-        system_of(shared).placed({"judge": "own"})

@@ -113,13 +113,10 @@ def test_plain_decoding_answers_more_often(engines: Any, tmp_path: Path) -> None
     assert measured(runs, BASELINE).speedup.value == 1.0
     with Journal(path, SETTINGS) as journal:
         whole = carry_out(engines, journal, told.append, n_plain=2)
+        with pytest.raises(ParameterError, match="n_plain"):
+            carry_out(engines, journal, told.append, n_plain=0)
     assert whole.again == runs.again
     assert not whole.sessions
-
-
-def test_plain_decoding_answers_at_least_once(engines: Any, tmp_path: Path) -> None:
-    with Journal(tmp_path / "result.json.part", SETTINGS) as journal, pytest.raises(ParameterError, match="n_plain"):
-        carry_out(engines, journal, lambda part: None, n_plain=0)
 
 
 async def test_each_configuration_runs_with_its_own_speculation(engines: Any) -> None:
