@@ -15,6 +15,8 @@ from typing import Final
 
 from ledger.texts import index_of
 
+__all__ = ["DOCUMENTS", "REASONS", "Run", "misplaced", "runs", "sentences"]
+
 DOCUMENTS: Final[Mapping[str, str]] = {
     "Lookahead Reasoning": "lookahead_reasoning/index",
     "its summary in Chinese": "lookahead_reasoning/index_of_summary",

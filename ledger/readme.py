@@ -12,6 +12,8 @@ from pathlib import Path
 from ledger.ledger import PAPERS, Claim, Verdict, claims
 from ledger.runner import Verification, verify_claim
 
+__all__ = ["PATH", "main", "render", "sentence"]
+
 PATH = Path(__file__).with_name("README.md")
 
 _SYMBOLS = frozenset({"alpha", "beta", "gamma", "kappa", "tau", "theta", "log", "exp"})

@@ -10,6 +10,8 @@ from ledger.ledger import Claim, Evidence, Testable, Verdict, claim, claims
 from ledger.proving.records import Verifier
 from ledger.proving.search.falsifier import QUICK, Effort, Finding, judged
 
+__all__ = ["CRASHED", "Verification", "verify_all", "verify_claim"]
+
 CRASHED = "error"
 """The method of the evidence of a verifier that raised."""
 

@@ -15,6 +15,8 @@ from typing import Any, Final
 
 from theory.errors import ParameterError
 
+__all__ = ["PAPERS", "claim_ids", "errata", "index_of", "text_of"]
+
 PAPERS: Final[Mapping[str, str]] = {
     "lookahead_reasoning": "Lookahead Reasoning",
     "lookahead_decoding": "Lookahead Decoding",

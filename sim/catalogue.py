@@ -22,6 +22,21 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 from sim.operations import Algorithm, Step
 from theory.errors import ParameterError
 
+__all__ = [
+    "Knob",
+    "KnobValue",
+    "Level",
+    "Method",
+    "built",
+    "choice",
+    "drafts_per_position",
+    "method",
+    "methods",
+    "nodes_of_tree",
+    "one_sequence",
+    "tokens_of_k2",
+]
+
 T = TypeVar("T", bound=str)
 
 KnobValue: TypeAlias = int | float | str | bool

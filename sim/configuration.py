@@ -12,6 +12,16 @@ from sim.catalogue import KnobValue, Method, choice, method, methods
 from sim.operations import JUDGE, REWARD, SCORER, MakeAlgorithm
 from theory.errors import ParameterError
 
+__all__ = [
+    "DEFAULT_TOKEN_METHOD",
+    "METHOD_NAMES",
+    "PLAIN",
+    "RULE_NAMES",
+    "TOKEN_METHOD_NAMES",
+    "Configuration",
+    "parse_knobs",
+]
+
 RULE_NAMES: Final = tuple(PRESETS)
 METHOD_NAMES: Final = tuple(methods())
 TOKEN_METHOD_NAMES: Final = tuple(methods("token"))

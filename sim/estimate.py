@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from theory.errors import ParameterError
 
+__all__ = ["Estimate", "mean", "on_logarithm", "proportion", "ratio_of_totals", "student_quantile", "with_errors"]
+
 _COVERAGE: Final = 0.95
 """Coverage of all intervals, [-]."""
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+__all__ = ["draw", "figure"]
+
 # Okabe and Ito's palette, distinguishable for colour-blind readers; greys for references and discarded work.
 _FACE = {
     "accepted": "#009E73",

@@ -25,6 +25,42 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 if TYPE_CHECKING:
     from sim.passes import Passes
 
+__all__ = [
+    "CHOOSER",
+    "DRAFT",
+    "DRAFT_LIKELIHOOD",
+    "EMBEDDING",
+    "EXACT",
+    "GATE",
+    "INSTANT",
+    "JUDGE",
+    "LIKELIHOOD",
+    "OWN_THRESHOLDS",
+    "RANDOM",
+    "REWARD",
+    "SCORER",
+    "STANDS_IN",
+    "TARGET",
+    "WAIT",
+    "Algorithm",
+    "Cancel",
+    "Choose",
+    "Commit",
+    "Generate",
+    "MakeAlgorithm",
+    "Operation",
+    "Outcome",
+    "Score",
+    "Selection",
+    "Step",
+    "Verdict",
+    "Verify",
+    "Wait",
+    "prompt",
+    "singly",
+    "steps_after",
+]
+
 TARGET: Final = "target"
 DRAFT: Final = "draft"
 JUDGE: Final = "judge"

@@ -9,6 +9,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["Passes"]
+
 
 class Passes:
     """The passes of a request after its first token.

@@ -22,6 +22,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from theory.errors import ParameterError
 
+__all__ = ["bits_at", "block_of_bits", "block_of_normals", "place_of", "stream", "streams", "uniforms"]
+
 _WORD = (1 << 64) - 1
 _STRIDE = 0x9E3779B97F4A7C15
 _SCATTER = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))

@@ -28,6 +28,8 @@ from sim.operations import (
     Verify,
 )
 
+__all__ = ["CommitMark", "Counts", "Run", "Span", "Timeline", "acceptance", "perfetto"]
+
 
 class Run(Protocol):
     """The finished run of an algorithm on one answer: a session of either clock."""

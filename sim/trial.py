@@ -28,6 +28,19 @@ from sim.operations import MakeAlgorithm
 from sim.timeline import Counts, acceptance
 from sim.virtual_clock import Answer, Session, VirtualClock
 
+__all__ = [
+    "Runs",
+    "Simulation",
+    "Trial",
+    "false_accepts",
+    "run_answer",
+    "run_trial",
+    "session_of",
+    "simulate",
+    "trial_seconds",
+    "with_plain",
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:

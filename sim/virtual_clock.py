@@ -31,6 +31,8 @@ from sim.operations import (
 )
 from theory.errors import SpecplanError
 
+__all__ = ["Answer", "DeadlockError", "Session", "VirtualClock", "with_stand_ins"]
+
 
 class DeadlockError(SpecplanError):
     """An algorithm waits although no operation that it started is running."""

@@ -18,6 +18,8 @@ from ledger.proving.records import Given, proved, refuted, verified
 from ledger.proving.tools import all_of, exhaustive, identity
 from theory.published.confspec import CONFIDENT
 
+__all__ = ["CLAIMS"]
+
 
 def _differs(share: str, agreement: str) -> Fraction:
     """P(cascade decision differs from the target's)."""

@@ -19,6 +19,8 @@ from ledger.proving.records import Given, proved, refuted, repaired, verified
 from ledger.proving.sequences import Law, Model, target_law
 from ledger.proving.tools import all_of, exhaustive, identity
 
+__all__ = ["CLAIMS"]
+
 _HALF = Fraction(1, 2)
 _LARGEST: Final = Fraction(1, 4)
 """Largest distance of the committed law from the target's, of two meanings."""

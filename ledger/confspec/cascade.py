@@ -19,6 +19,8 @@ from ledger.proving.rounding import printed
 from ledger.proving.tools import all_of, exhaustive, identity, prove_equalities
 from theory.published.confspec import CONFIDENT, LATENCY_MS
 
+__all__ = ["CLAIMS"]
+
 _HALF = Fraction(1, 2)
 
 

@@ -13,6 +13,8 @@ from typing import Literal
 
 from ledger.proving.sequences import ONE, ZERO, Items, Law, Model, add, weighted_model
 
+__all__ = ["Fallback", "distance", "iteration", "models", "trace"]
+
 Fallback = Literal["printed", "text", "reuse"]
 """After the first rejection: ``printed`` (lines 16 to 22) regenerates only if nothing was accepted, ``text`` (section
 4.2) always regenerates, ``reuse`` commits the target step that the draft was compared with."""

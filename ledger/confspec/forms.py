@@ -14,6 +14,16 @@ from ledger.proving.deferred import sp
 if TYPE_CHECKING:
     import sympy
 
+__all__ = [
+    "accuracy_loss_bound",
+    "break_even_escalation",
+    "committed_as_printed",
+    "committed_law",
+    "expected_verification_cost",
+    "tree_candidates",
+    "verified_steps",
+]
+
 
 def expected_verification_cost(c_d: sympy.Expr, c_t: sympy.Expr, e: sympy.Expr) -> sympy.Expr:
     """Section 4.4 with the constants written out, per verified step."""

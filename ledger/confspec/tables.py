@@ -21,6 +21,8 @@ from ledger.proving.rounding import could_round_to, mean, printed, product, quot
 from ledger.proving.tools import numeric
 from theory.published.confspec import BENCHMARKS, PROBLEMS, SAMPLES, TABLES, accuracies, speedups
 
+__all__ = ["CLAIMS"]
+
 Failure = tuple[str, dict[str, str]] | None
 """What went wrong and the printed cells that show it; None when the check passes."""
 

@@ -20,6 +20,8 @@ from ledger.proving.symbolic import nonnegative
 from ledger.proving.tools import all_of, identity
 from theory.published.confspec import LATENCY_MS, TABLES, speedups
 
+__all__ = ["CLAIMS"]
+
 
 def _schedule(serial: bool = True) -> Cases:
     """Largest speedup of the printed order of stages at Table 6 latencies: 5 drafts accepted after one check."""

@@ -15,6 +15,8 @@ from ledger.proving.records import corrected, proved, verified
 from ledger.proving.tools import exhaustive
 from theory.published.confspec import BENCHMARKS, accuracies, speedups
 
+__all__ = ["CLAIMS"]
+
 _GATES = ("ConfSpec gamma=0.8", "ConfSpec gamma=0.9", "ConfSpec gamma=0.95")
 _DRAFTS = ("ConfSpec 0.6B", "ConfSpec 1.7B", "ConfSpec 4B")
 _COLUMNS = range(len(BENCHMARKS))

@@ -13,6 +13,8 @@ from ledger.proving.cases import Cases, rows
 from ledger.proving.records import proved, refuted
 from theory.published.confspec import BENCHMARKS, PROBLEMS, SAMPLES, accuracies, speedups
 
+__all__ = ["CLAIMS"]
+
 _WIDTHS: Final = ("ConfSpec W=1", "ConfSpec W=2", "ConfSpec W=4")
 
 

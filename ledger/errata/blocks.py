@@ -9,6 +9,8 @@ from ledger.errata.letter import Letter
 from ledger.ledger import Claim
 from ledger.readme import sentence
 
+__all__ = ["Block", "Heading", "Paragraph", "Table", "blocks"]
+
 
 @dataclass(frozen=True, slots=True)
 class Heading:

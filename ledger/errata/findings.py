@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+__all__ = ["Finding", "Severity", "Sharper"]
+
 
 class Severity(StrEnum):
     """How much a reader loses who takes the print at its word; the gravest first."""

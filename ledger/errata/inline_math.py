@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+__all__ = ["typeset"]
+
 _SPECIAL: Final = {
     "\\": r"\textbackslash{}",
     "^": r"\textasciicircum{}",

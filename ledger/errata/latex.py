@@ -9,6 +9,8 @@ from ledger.errata.blocks import Block, Heading, Paragraph, Table, blocks
 from ledger.errata.inline_math import typeset
 from ledger.errata.letter import Letter
 
+__all__ = ["latex"]
+
 _HEAD: Final = r"""\documentclass[10pt]{article}
 \usepackage{amsmath,amssymb,longtable}
 \usepackage[margin=2cm]{geometry}

@@ -11,6 +11,8 @@ from ledger.ledger import PAPERS, Claim, claims
 from ledger.texts import errata
 from theory.errors import ParameterError
 
+__all__ = ["FINDINGS", "OTHERS", "Letter", "letter_of", "paper_key", "severity_of"]
+
 _TEXTS: Final = {paper: errata(paper) for paper in PAPERS}
 
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from ledger.errata.blocks import Block, Heading, Paragraph, blocks
 from ledger.errata.letter import Letter
 
+__all__ = ["markdown"]
+
 
 def markdown(letter: Letter) -> str:
     """The whole document."""

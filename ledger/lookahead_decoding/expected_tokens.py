@@ -21,6 +21,8 @@ from ledger.proving.margins import Margin, at_most
 from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of, exhaustive, identity
 
+__all__ = ["CLAIMS", "multi"]
+
 _RATES = (Fraction(1, 3), Fraction(1, 2), Fraction(3, 4))
 _HALF = Fraction(1, 2)
 

@@ -13,6 +13,8 @@ from ledger.proving.deferred import sp
 if TYPE_CHECKING:
     import sympy
 
+__all__ = ["compression", "multi", "single", "step_tokens", "unbounded"]
+
 
 def single(alpha: sympy.Expr, gamma: sympy.Expr) -> sympy.Expr:
     """Equation 4: mean tokens of a step with one sequence of gamma drafted tokens; 0/0 at alpha = 1."""

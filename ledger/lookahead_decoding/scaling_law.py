@@ -25,6 +25,8 @@ from ledger.proving.rounding import printed
 from ledger.proving.tools import Part, all_of, exhaustive, identity, numeric, prove_identity, refute, screened
 from theory.published.lookahead_decoding import ALPHA, STEPS_PER_HIT, TABLE_3
 
+__all__ = ["CLAIMS"]
+
 _BITS = 128
 _SETTING = {"alpha": Fraction(ALPHA), "f": Fraction(STEPS_PER_HIT)}
 """Figure 4 (b) of the paper."""

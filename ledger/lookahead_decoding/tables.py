@@ -12,6 +12,8 @@ from ledger.proving.records import corrected, proved, refuted, repaired
 from ledger.proving.rounding import could_round_to, printed, quotient
 from theory.published.lookahead_decoding import METHODS, SCORES, TABLE_2, TABLE_3, TABLE_4, TABLE_6
 
+__all__ = ["CLAIMS"]
+
 _QUOTED_WORK = {"7B": 120, "13B": 80, "34B": 56}
 """Section 5.5: model of Table 4 -> quoted multiple."""
 _SAMPLING_SPEEDUPS = tuple(Fraction(row.speedup) for row in TABLE_2.values())

@@ -18,6 +18,8 @@ from ledger.proving.margins import Margin, at_most
 from ledger.proving.records import Given, proved, proved_with_fix, refuted, repaired, verified
 from ledger.proving.tools import all_of, identity, screened, with_fix
 
+__all__ = ["CLAIMS", "PRESERVED", "verify_theorem_a"]
+
 _SIZE = 3
 """n-gram size of the exact runs: two positions to verify and one token more, so acceptance crosses a position."""
 _CASES = ((2, 3, 12), (3, 2, 5))

@@ -15,6 +15,8 @@ from ledger.proving.deferred import sp
 from ledger.proving.records import corrected, proved, refuted, verified
 from ledger.proving.tools import identity
 
+__all__ = ["CLAIMS"]
+
 _TOKENS = 3
 """Positions of the exhaustive runs, on two tokens: 128 greedy targets."""
 _REACH = "outputs of three tokens of two letters"

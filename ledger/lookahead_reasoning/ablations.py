@@ -12,6 +12,8 @@ from ledger.proving.records import corrected, proved, refuted
 from ledger.proving.rounding import could_round_to, printed
 from theory.published.lookahead_reasoning import TABLE_2, TABLE_3, VERIFIERS
 
+__all__ = ["CLAIMS"]
+
 _DATASETS = tuple(TABLE_2)
 _QUOTED_DROPS = (
     ("Random", 0, "3.5"),

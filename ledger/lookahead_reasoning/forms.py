@@ -12,6 +12,25 @@ from ledger.proving.deferred import sp
 if TYPE_CHECKING:
     import sympy
 
+__all__ = [
+    "a",
+    "accepted",
+    "confspec_pipeline_speedup",
+    "confspec_speedup",
+    "cycle",
+    "doubling",
+    "drafted",
+    "f_async",
+    "lambert_optimum",
+    "partial_batch",
+    "peak_function",
+    "saturated",
+    "saturated_printed",
+    "speedup",
+    "stationarity",
+    "unsaturated",
+]
+
 
 def speedup(alpha: sympy.Expr, c: sympy.Expr, k: sympy.Expr) -> sympy.Expr:
     """Theorem 1 and Equation (2), which are one function."""

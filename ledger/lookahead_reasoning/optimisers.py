@@ -23,6 +23,8 @@ from ledger.proving.margins import Margin, at_least, at_most
 from ledger.proving.records import proved
 from ledger.proving.tools import all_of, exhaustive, screened
 
+__all__ = ["CLAIMS", "best_split"]
+
 Pair = tuple[int, int]
 
 

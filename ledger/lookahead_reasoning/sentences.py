@@ -11,6 +11,8 @@ from ledger.proving.records import refuted
 from ledger.proving.rounding import could_round_to, mean, printed
 from theory.published.lookahead_reasoning import DATASETS, PAIRS, TABLE_1
 
+__all__ = ["CLAIMS"]
+
 _DEEPSEEK = TABLE_1[PAIRS[0]]
 """The 1.5B draft and the 32B target of Section 2."""
 _DRAFTS = {"DeepSeek-R1-Distill": ("1.5", "1.5"), "Qwen3": ("1.7", "1.5")}

@@ -16,6 +16,8 @@ from ledger.proving.records import corrected, proved, refuted, repaired
 from ledger.proving.tools import identity, prove_identity
 from theory.published.lookahead_reasoning import DATASETS, PAIRS, TABLE_1, TABLE_3, both_pairs
 
+__all__ = ["CLAIMS", "measured"]
+
 _ACCEPTANCE = both_pairs("LR acceptance")
 _STEP = both_pairs("LR speedup")
 _TOKEN = both_pairs("SD speedup")

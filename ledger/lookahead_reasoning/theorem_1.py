@@ -16,6 +16,8 @@ from ledger.proving.formulas import Formula
 from ledger.proving.records import formula_of, proved, repaired, restated
 from ledger.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened
 
+__all__ = ["CLAIMS"]
+
 _ALPHAS = ("1/2", "1/5", "4/5", "9/10")
 _COSTS = ("2/5", "1/2", "1/4", "1/3", "3/5", "1/10", "5/6")
 

@@ -24,6 +24,8 @@ from ledger.proving.deferred import sp
 from ledger.proving.records import corrected, proved, proved_with_fix, refuted
 from ledger.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened, with_fix
 
+__all__ = ["CLAIMS", "expected_intervals_proof", "expected_remainder_proof"]
+
 
 def _ratio(*, limited: bool) -> Evidence:
     """The closed form is (1 + E[X]) / E[time] by the law of large numbers."""

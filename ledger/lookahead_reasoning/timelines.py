@@ -13,6 +13,26 @@ from ledger.proving.deferred import sp
 from ledger.proving.domains import Domain, between, whole
 from ledger.proving.tools import all_of, identity, prove_sign, refute
 
+__all__ = [
+    "BOTH_CASES",
+    "COSTS",
+    "FIGURE_1",
+    "LIMITED",
+    "LONGER",
+    "LONGER_FLOOR",
+    "ONE_CASE",
+    "StageTime",
+    "check_saturated_speedup",
+    "check_stage_times",
+    "free_induction",
+    "free_time",
+    "in_flight",
+    "limited_induction",
+    "limited_time",
+    "speedup_from_timeline",
+    "switching_point",
+]
+
 COSTS: Final = ("2/5", "1/2", "1/4", "3/10", "2/7", "5/7", "1/10")
 """Costs c1 at which searches look for counterexamples."""
 _UNIT = between(0, 1)

@@ -12,6 +12,19 @@ from typing import Any, Protocol, TypeVar
 
 from flint import arb, ctx, fmpq
 
+__all__ = [
+    "Rational",
+    "ball",
+    "expm1_ratio",
+    "geometric_sum",
+    "log_ratio",
+    "point",
+    "power",
+    "power_gap",
+    "precision",
+    "simplest_between",
+]
+
 Rational = Fraction | int
 
 

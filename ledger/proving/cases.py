@@ -17,6 +17,8 @@ from ledger.proving.domains import Domain, Point, checked, where
 from ledger.proving.formulas import Formula
 from ledger.proving.margins import MET, Margin
 
+__all__ = ["Case", "Cases", "Predicate", "Statement", "grid", "rows", "searched", "walked"]
+
 Case = Mapping[str, Any]
 """Name to value: whole numbers, fractions, printed decimals, or what a test is about."""
 

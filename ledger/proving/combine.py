@@ -10,6 +10,20 @@ from types import FunctionType
 
 from ledger.ledger import Evidence, Verdict
 
+__all__ = [
+    "Part",
+    "all_of",
+    "argued",
+    "counterexample",
+    "exact_step",
+    "made",
+    "numeric",
+    "refutation",
+    "screened",
+    "settled",
+    "with_fix",
+]
+
 Part = Evidence | Callable[[], Evidence]
 """A piece of evidence, or a call that makes it: later parts are not run once a part has failed."""
 

@@ -11,6 +11,8 @@ from typing import Final
 
 from theory.errors import ParameterError
 
+__all__ = ["Domain", "Point", "Range", "between", "checked", "closed", "domain_of", "one_of", "where", "whole"]
+
 _MANY: Final = 20
 """Steps of whole numbers beyond which an unbounded range is not tried."""
 _NAMES: Final = re.compile(r"((?:[A-Za-z]\w*, )*[A-Za-z]\w*) in ")

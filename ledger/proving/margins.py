@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from flint import arb
 
+__all__ = ["MET", "Margin", "above", "at_least", "at_most", "below", "equal", "every", "exactly_when"]
+
 
 @dataclass(frozen=True, slots=True)
 class Margin:

@@ -13,6 +13,8 @@ from theory.errors import ParameterError
 if TYPE_CHECKING:
     import sympy
 
+__all__ = ["read"]
+
 _RELATIONS: Final = {ast.Lt: "Lt", ast.LtE: "Le", ast.Gt: "Gt", ast.GtE: "Ge", ast.Eq: "Eq"}
 _OPERATIONS: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
     ast.Add: lambda x, y: x + y,

@@ -18,6 +18,20 @@ from ledger.proving.search.falsifier import judged
 from ledger.texts import PAPERS, text_of
 from theory.errors import ParameterError
 
+__all__ = [
+    "Given",
+    "Verifier",
+    "corrected",
+    "formula_of",
+    "proved",
+    "proved_with_fix",
+    "record",
+    "refuted",
+    "repaired",
+    "restated",
+    "verified",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Given:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+__all__ = ["Interval", "could_round_to", "mean", "printed", "product", "quotient"]
+
 Interval = tuple[Fraction, Fraction]
 """Closed interval; closed on both sides because the rounding rule of a paper (half up, half even) is not known."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
+__all__ = ["Items", "Law", "Model", "add", "completed", "target_law", "weighted_model"]
+
 Items = tuple[int, ...]
 """Tokens or meanings of steps, as small integers."""
 Model = Callable[[Items], tuple[Fraction, ...]]

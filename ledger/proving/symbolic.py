@@ -12,6 +12,8 @@ from ledger.proving.balls import Rational
 from ledger.proving.combine import counterexample, refutation
 from ledger.proving.deferred import sp
 
+__all__ = ["identity", "nonnegative", "prove_descent", "prove_identity", "prove_sign"]
+
 
 def prove_identity(difference: sp.Expr, *, what: str, samples: Iterable[Mapping[str, Rational | str]] = ()) -> Evidence:
     """Prove that a sympy expression is identically zero, or find a rational point where it is not.

@@ -18,6 +18,8 @@ from ledger.proving.combine import counterexample
 from ledger.proving.margins import Margin
 from ledger.specs.exact import Law, chi_square, coverage, ratio, selection_law, tilted
 
+__all__ = ["TREES", "Prefix", "Tree", "on_trees"]
+
 Prefix = tuple[int, ...]
 States = Mapping[tuple[Prefix, bool], Fraction]
 """Chance of each (prefix, whether the draft generates the next block)."""

@@ -17,6 +17,16 @@ from ledger.proving.margins import Margin, at_least, at_most
 from ledger.proving.tools import all_of, identity, prove_descent, prove_identity
 from ledger.specs.exact import Instance, agree, coverage, nonnegative, ratio
 
+__all__ = [
+    "covered",
+    "prove_coverage",
+    "prove_density_ratio",
+    "prove_gibbs",
+    "prove_log_identity",
+    "prove_regret",
+    "within_ratio",
+]
+
 
 def prove_log_identity(expression: sp.Expr, what: str) -> Evidence:
     """An identity between logarithms of positive symbols."""

@@ -29,6 +29,8 @@ from ledger.specs.exact import (
 )
 from ledger.specs.points import two_blocks, two_letters
 
+__all__ = ["CLAIMS", "prove_block_range"]
+
 _HALF = Fraction(1, 2)
 
 

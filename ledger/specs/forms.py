@@ -13,6 +13,8 @@ from ledger.proving.deferred import sp
 if TYPE_CHECKING:
     import sympy
 
+__all__ = ["divergence", "objective", "optimum"]
+
 
 def divergence(p: sympy.Expr, q: sympy.Expr) -> sympy.Expr:
     """Divergence of (p, 1 - p) from (q, 1 - q)."""

@@ -24,6 +24,8 @@ from ledger.specs.common_proofs import prove_coverage, prove_density_ratio, prov
 from ledger.specs.points import two_blocks, two_letters
 from ledger.specs.theorems_1_and_2 import prove_mixture
 
+__all__ = ["CLAIMS"]
+
 _HALF = Fraction(1, 2)
 _ONE = Fraction(1)
 

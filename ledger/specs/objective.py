@@ -17,6 +17,8 @@ from ledger.specs import exact
 from ledger.specs.common_proofs import prove_density_ratio, prove_gibbs, prove_log_identity, prove_regret, within_ratio
 from ledger.specs.points import two_letters
 
+__all__ = ["CLAIMS"]
+
 _HALF = Fraction(1, 2)
 _UNIT: Final = between(0, 1)
 

@@ -18,6 +18,8 @@ from ledger.proving.margins import Margin
 from ledger.specs.block_tree import Tree
 from ledger.specs.exact import Instance
 
+__all__ = ["own_drafts", "poisson_weights", "two_blocks", "two_letters"]
+
 _UNIT: Final = between(0, 1)
 _POSITIVE: Final = between(0, None)
 _HALF: Final = Fraction(1, 2)

@@ -11,6 +11,23 @@ from collections.abc import Sequence
 
 import sympy as sp
 
+__all__ = [
+    "H",
+    "exponentiated_score",
+    "kl_bound",
+    "kl_bound_printed",
+    "laplace",
+    "letters",
+    "n",
+    "optimum",
+    "poisson_selection",
+    "r",
+    "s",
+    "score",
+    "selection_second_moment",
+    "tilt",
+]
+
 n = sp.Symbol("n", positive=True)
 H = sp.Symbol("H", positive=True, integer=True)
 beta, R, C, theta = sp.symbols("beta R C theta", positive=True)

@@ -23,6 +23,8 @@ from ledger.specs.definitions import prove_block_range
 from ledger.specs.exact import chi_square, nonnegative, selection_law, tilted
 from ledger.specs.points import two_blocks
 
+__all__ = ["CLAIMS", "prove_mixture"]
+
 _HALF = Fraction(1, 2)
 
 

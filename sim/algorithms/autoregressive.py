@@ -13,6 +13,8 @@ from collections.abc import Callable
 from sim.catalogue import KnobValue, Method
 from sim.operations import TARGET, WAIT, Algorithm, Commit, Generate, Outcome, Step, steps_after
 
+__all__ = ["METHODS", "autoregressive", "decoded", "step_by_step"]
+
 
 def autoregressive(root: Step) -> Algorithm:
     """Generate the answer to ``root``, in one request if it can be requested as a whole."""

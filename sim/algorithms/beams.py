@@ -14,6 +14,8 @@ from sim.algorithms.rules import check_count, check_counts
 from sim.catalogue import Knob, KnobValue, Method, built, drafts_per_position
 from sim.operations import DRAFT, REWARD, TARGET, Algorithm, Outcome, Step
 
+__all__ = ["METHODS", "NOISE", "WIDTH", "beam_search", "rsd_beams", "surveyed_beams"]
+
 
 def beam_search(root: Step, *, width: int, keep: int = 1, role: str = TARGET, noise: float = 0.0) -> Algorithm:
     """Generate the answer to ``root``: at every step the candidates with the best rewards are continued.

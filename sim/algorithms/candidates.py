@@ -31,6 +31,18 @@ from sim.operations import (
     steps_after,
 )
 
+__all__ = [
+    "SELECTION",
+    "SWITCHING",
+    "Candidate",
+    "Candidates",
+    "best",
+    "drawn_lot",
+    "soft_choice",
+    "together",
+    "written_by_target",
+]
+
 SELECTION: Final = -1
 """Branch of the lot that selects a candidate; those of the candidates themselves are for their rewards' noise."""
 

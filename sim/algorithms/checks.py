@@ -9,6 +9,8 @@ from sim.catalogue import Knob
 from sim.operations import EMBEDDING, EXACT, GATE, JUDGE, RANDOM, Step, Verify
 from theory.errors import ParameterError
 
+__all__ = ["CASCADE", "CHECK_KNOBS", "JUDGED", "VERIFIERS", "Check", "confidence"]
+
 CASCADE: Final = "cascade"
 VERIFIERS: Final = (JUDGE, GATE, CASCADE, EMBEDDING, EXACT, RANDOM)
 """``gate`` is the draft model's own verdict, ``cascade`` the same where it is confident and the judge's elsewhere."""

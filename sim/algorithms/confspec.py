@@ -26,6 +26,8 @@ from sim.catalogue import Knob, Method, nodes_of_tree
 from sim.operations import DRAFT, GATE, JUDGE, TARGET, WAIT, Action, Algorithm, Commit, Generate, Outcome, Step, Verify
 from theory.errors import ParameterError
 
+__all__ = ["METHODS", "Fallback", "Schedule", "confspec"]
+
 Schedule = Literal["async", "algorithm-1"]
 
 _GATED: Final = Check(verifier=CASCADE)

@@ -29,6 +29,8 @@ from sim.operations import (
     Step,
 )
 
+__all__ = ["METHODS", "best_of_drafts", "graded_drafts"]
+
 Selector = Literal["grades", "choice"]
 
 

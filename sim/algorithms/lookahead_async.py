@@ -29,6 +29,8 @@ from sim.operations import (
     Verify,
 )
 
+__all__ = ["LOOKAHEAD_KNOBS", "METHODS", "distributed", "lookahead_async"]
+
 
 def lookahead_async(root: Step, *, k1: int, width: int = 1, rules: Rules = PAPER, check: Check = JUDGED) -> Algorithm:
     """Generate the answer to ``root`` by asynchronous Lookahead Reasoning.

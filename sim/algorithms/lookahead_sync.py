@@ -29,6 +29,8 @@ from sim.operations import (
     Verify,
 )
 
+__all__ = ["METHODS", "lookahead_sync"]
+
 
 class _Node:
     """A prefix of the cycle's draft tree, with its target step and the drafts that follow it."""

@@ -13,6 +13,8 @@ from sim.algorithms.checks import CASCADE, Check, confidence
 from sim.algorithms.rules import Rules
 from sim.operations import DRAFT, TARGET, Action, Algorithm, Cancel, Commit, Generate, Operation, Outcome, Step, Verify
 
+__all__ = ["Lookahead"]
+
 # Module constants: looking up members of an enumeration is slow, and a simulation does it millions of times.
 _DISCARDED: Final = Outcome.DISCARDED
 _REJECTED: Final = Outcome.REJECTED

@@ -30,6 +30,8 @@ from sim.operations import (
     Verify,
 )
 
+__all__ = ["draft_trajectory", "paired_trajectory"]
+
 
 def paired_trajectory(
     root: Step, *, drafts: int = 1, verifiers: Sequence[str] = (), scorers: Sequence[str] = (), chooser: bool = False

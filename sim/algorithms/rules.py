@@ -10,6 +10,8 @@ from typing import Final, Literal, get_args, get_type_hints
 
 from theory.errors import ParameterError
 
+__all__ = ["EAGER", "PAPER", "PRESETS", "RELEASED_CODE", "Fallback", "Rules", "check_count", "check_counts"]
+
 _MOST_DRAFTS: Final = 1024
 """Largest number of drafts in a tree: more than any machine can hold, and simulation time grows with it."""
 

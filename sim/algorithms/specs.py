@@ -16,6 +16,8 @@ from sim.catalogue import Knob, KnobValue, Method, built, drafts_per_position
 from sim.operations import DRAFT, DRAFT_LIKELIHOOD, LIKELIHOOD, REWARD, TARGET, Algorithm, Outcome, Step
 from theory.errors import ParameterError
 
+__all__ = ["METHODS", "Switch", "specs"]
+
 Switch: TypeAlias = Literal["once", "both-ways", "retry", "random", "never"]
 """When the generator changes: ``once``, to the draft, after a step with a reward above tau (Algorithm 1); after every
 step, to the draft or back to the target; ``retry`` begins every step with the draft and has the target generate the

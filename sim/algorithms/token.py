@@ -11,6 +11,8 @@ from functools import partial
 from sim.algorithms.autoregressive import decoded
 from sim.catalogue import Knob, KnobValue, Method
 
+__all__ = ["METHODS", "decoded", "jacobi_tokens", "lookahead_tokens"]
+
 _K2 = partial(Knob, name="k2", kind="integer", low=2, high=1024, help="tokens that a target pass commits at most")
 _LEAST = Knob(
     name="least",

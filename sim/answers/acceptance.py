@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from sim.random_streams import stream, uniforms
 from theory.errors import ParameterError
 
+__all__ = ["Acceptance"]
+
 BoolArray = NDArray[np.bool_]
 Array = NDArray[np.float64]
 

@@ -8,6 +8,8 @@ from sim.operations import LIKELIHOOD, RANDOM, TARGET, Choose, Generate, Score, 
 from sim.random_streams import stream
 from theory.errors import ParameterError
 
+__all__ = ["BeamAnswer"]
+
 
 class BeamAnswer:
     """Replay of the candidates that both models wrote at every position of one recorded answer.

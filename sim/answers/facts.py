@@ -13,6 +13,8 @@ from typing import Final
 from sim.operations import Step
 from theory.errors import ParameterError
 
+__all__ = ["Facts", "Quality", "facts_after", "is_corrupted"]
+
 
 class Facts:
     """Whether a step is right, and whether the text up to its end contains a wrong step."""

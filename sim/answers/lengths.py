@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from sim.random_streams import block_of_normals, rows, stream
 from theory.errors import ParameterError
 
+__all__ = ["Fixed", "Lengths", "Lognormal", "Marginal", "ar1"]
+
 Array: TypeAlias = NDArray[np.floating[Any]]
 """Double precision; single where answers are drawn in blocks."""
 

@@ -25,6 +25,8 @@ from sim.operations import (
 from sim.random_streams import stream
 from theory.errors import ParameterError
 
+__all__ = ["BaselineAnswer", "TraceAnswer", "TraceBehaviour"]
+
 _REFUSED = -1.0
 """Score of a draft past the recorded end, or refused because of a corrupted context: below every threshold."""
 

@@ -26,6 +26,8 @@ from sim.random_streams import bits_at, place_of, stream
 from sim.virtual_clock import Answer
 from theory.errors import ParameterError
 
+__all__ = ["DrawnPasses", "PassSource", "PassedStep", "RecordedPasses", "SpeculatedAnswer", "cut"]
+
 
 class PassedStep(Step):
     """A step with the passes of its request; the first token comes from the prefill."""

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from sim.operations import JUDGE
 from theory.errors import ParameterError
 
+__all__ = ["AnswerTrace", "BeamStepTrace", "DraftTrace", "StepTrace"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftTrace:

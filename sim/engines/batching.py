@@ -22,6 +22,8 @@ from sim.operations import Generate, Operation
 from sim.passes import Passes
 from theory.errors import ParameterError
 
+__all__ = ["BOUNDARY", "RESTED_S", "BatchEngine", "Job"]
+
 RESTED_S = 0.004
 """Idle time after which an engine's caches hold other data, s: the next prompt then takes ``waking_s`` longer."""
 

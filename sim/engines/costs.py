@@ -11,6 +11,8 @@ from statistics import linear_regression
 from sim.engines.protocol import Cost
 from theory.errors import ParameterError
 
+__all__ = ["LinearCost", "TableCost"]
+
 
 class _Requests(ABC):
     """Time of a request, given the times of an iteration and of a prefill."""

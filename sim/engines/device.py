@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+__all__ = ["Device"]
+
 
 class _Sharing(Protocol):
     """The part of an engine that a device uses; see `sim.engines.batching.BatchEngine`."""

@@ -15,6 +15,8 @@ from sim.engines.protocol import Done, Moment
 from sim.operations import Operation
 from theory.errors import ParameterError
 
+__all__ = ["FixedEngine", "PerToken"]
+
 
 @dataclass(frozen=True, slots=True)
 class PerToken:

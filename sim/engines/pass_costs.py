@@ -15,6 +15,8 @@ from typing import Protocol
 from sim.engines.protocol import Cost
 from theory.errors import ParameterError
 
+__all__ = ["PassCost", "PassSeconds", "PassTable", "RowsAsBatch"]
+
 
 class PassSeconds(Protocol):
     """Seconds of one target pass over some rows per sequence."""

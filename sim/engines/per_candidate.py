@@ -7,6 +7,8 @@ from simpy import Environment
 from sim.engines.protocol import Done, Engine
 from sim.operations import Choose, Operation
 
+__all__ = ["PerCandidate"]
+
 
 class PerCandidate:
     """Sends a choice to an engine as concurrent requests, one per candidate; it ends when the last of them does."""

@@ -9,6 +9,8 @@ from simpy import Environment
 
 from sim.operations import Operation
 
+__all__ = ["Cost", "Done", "Engine", "Moment"]
+
 Done = Callable[[Operation], None]
 
 

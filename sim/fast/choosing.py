@@ -34,6 +34,8 @@ from sim.fast.recursions import async_seconds, sync_seconds
 from sim.operations import DRAFT, EMBEDDING, EXACT, GATE, JUDGE, REWARD, SCORER, TARGET, MakeAlgorithm
 from sim.virtual_clock import with_stand_ins
 
+__all__ = ["fast_seconds"]
+
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["WORTH_COMPILING", "compiled_loops", "is_compiled"]
+
 Array = NDArray[np.float64]
 
 WORTH_COMPILING = 5_000_000

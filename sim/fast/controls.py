@@ -18,6 +18,8 @@ from sim.answers.lengths import Fixed, Lognormal, Marginal
 from sim.fast.recursions import async_recursion
 from theory.errors import ParameterError
 
+__all__ = ["Controlled", "controlled_mean", "ideal_mean", "mean_tokens", "ratio_to_known"]
+
 Array = NDArray[np.float64]
 
 

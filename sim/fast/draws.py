@@ -21,6 +21,8 @@ from sim.answers.lengths import Fixed, Lengths, Marginal, ar1_by_position, block
 from sim.engines.fixed import PerToken
 from sim.random_streams import block_of_bits, streams
 
+__all__ = ["Answers", "Sizes", "blocks_of", "shared_by", "sizes_of", "step_seconds"]
+
 Array: TypeAlias = NDArray[Any]
 Flags = NDArray[np.bool_]
 

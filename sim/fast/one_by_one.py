@@ -24,6 +24,8 @@ from sim.serving.limits import ENDLESS
 from sim.timeline import Counts
 from sim.virtual_clock import Answer, with_stand_ins
 
+__all__ = ["runs_one_by_one"]
+
 
 def runs_one_by_one(
     algorithm: MakeAlgorithm, answer: Callable[[int], Answer], engines: Mapping[str, Engine], indices: Sequence[int]

@@ -19,6 +19,8 @@ from sim.algorithms.rules import PAPER, Rules, check_counts
 from sim.fast.compiled import compiled_loops, is_compiled
 from theory.errors import ParameterError
 
+__all__ = ["async_recursion", "async_seconds", "sync_seconds"]
+
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 

@@ -21,6 +21,8 @@ from theory.speedup import g
 from theory.step_methods import any_of, best_of_speedup, confspec_pipeline_speedup, confspec_speedup, graded_speedup
 from theory.token_methods import lookup_tokens, token_speedup, vector_tokens
 
+__all__ = ["BLOCK", "CLOSED_FORMS", "Form", "Knobs", "draft_cost", "head_acceptance", "lookup_lengths"]
+
 Knobs = Mapping[str, KnobValue]
 Form = Callable[[World, Mapping[str, Any]], float]
 

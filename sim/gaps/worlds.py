@@ -17,6 +17,8 @@ from sim.engines.fixed import FixedEngine, PerToken
 from sim.engines.protocol import Engine
 from sim.operations import CHOOSER, DRAFT, DRAFT_LIKELIHOOD, GATE, JUDGE, LIKELIHOOD, REWARD, SCORER, TARGET
 
+__all__ = ["CONDITIONS", "IDEAL", "LIMIT", "MEASURED", "World", "behaviour_of", "engines_of"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from sim.estimate import Estimate, on_logarithm, ratio_of_totals
 
+__all__ = ["PERCENTILES", "ServedAnswer", "ServedLoad"]
+
 PERCENTILES: Final = (50, 90, 99)
 _ROUNDING: Final = 1e-9
 _PARTS: Final = 12

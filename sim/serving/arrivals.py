@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sim.random_streams import stream
 from theory.errors import ParameterError
 
+__all__ = ["Arrivals", "bursty_times"]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrivals:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable
 
+__all__ = ["TokenCache"]
+
 
 class _Text:
     __slots__ = ("requests", "tokens")

@@ -21,6 +21,8 @@ from sim.serving.cache import TokenCache
 from sim.serving.limits import ServingCost, ServingLimits
 from theory.errors import ParameterError
 
+__all__ = ["Request", "ServingEngine"]
+
 
 class Request(Job):
     """A request inside a `ServingEngine`, and what that knows of it."""

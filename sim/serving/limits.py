@@ -9,6 +9,8 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 from sim.engines.protocol import Cost
 from theory.errors import ParameterError
 
+__all__ = ["ADDED", "ENDLESS", "JoinLaw", "Joined", "JoiningCost", "ServingCost", "ServingLimits"]
+
 _ROUNDING: Final = 1e-6
 """Tokens; what is this little above a whole number is that number."""
 

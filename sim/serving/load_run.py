@@ -22,6 +22,23 @@ from sim.serving.run import arriving, closed_loop
 from sim.trial import Trial
 from theory.errors import SpecplanError
 
+__all__ = [
+    "CHOICE",
+    "REPORT",
+    "ArrivalRun",
+    "Known",
+    "LittleError",
+    "LoadRun",
+    "Throughputs",
+    "Window",
+    "check_little",
+    "gain",
+    "quotient",
+    "sooner",
+    "throughput",
+    "until_known",
+]
+
 CHOICE: Final = 0
 """First replication of those by which is chosen, of those that draw a curve, and of those that are reported."""
 CURVE: Final = 1 << 15

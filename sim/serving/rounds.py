@@ -18,6 +18,8 @@ from sim.trial import Trial
 from sim.virtual_clock import Session, VirtualClock
 from theory.errors import ParameterError
 
+__all__ = ["Round", "check_clients", "in_flight", "limited", "simulated_round"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:

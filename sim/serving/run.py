@@ -27,6 +27,8 @@ from sim.trial import Trial
 from sim.virtual_clock import Answer, DeadlockError, Session, VirtualClock
 from theory.errors import ParameterError, SpecplanError
 
+__all__ = ["OverloadError", "arriving", "closed_loop"]
+
 
 class OverloadError(SpecplanError):
     """Answers arrive faster than the engines finish them."""

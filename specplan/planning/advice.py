@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from calibrate.token_acceptance.schedule import Schedule
     from sim.configuration import Configuration
 
+__all__ = ["Advice", "Server", "advise", "batch_schedule"]
+
 _PORTS: Final = {"target": 8000, "draft": 8001, "judge": 8002}
 _ON: Final = re.compile(r"(target|draft|judge) on (\d)\b")
 """In what a published profile says of its machine: ``target on 2, draft on 1``."""

@@ -18,6 +18,8 @@ from specplan.worlds.drafters.naming import PROPOSED
 from theory.checks import scalar_count, scalar_probability
 from theory.errors import ParameterError
 
+__all__ = ["GRID", "Candidates", "Request", "knobs_in_words"]
+
 GRID: Final[Mapping[str, tuple[int | float, ...]]] = MappingProxyType(
     {"width": (2, 4), "keep": (1, 2), "threshold": (0.7, 0.9), "tau": (0.8, 0.95)}
 )

@@ -18,6 +18,8 @@ from calibrate.record.profile import ModelRecord, Profile
 from sim.operations import DRAFT, TARGET
 from theory.errors import ParameterError
 
+__all__ = ["AUTO", "NONE", "Timed", "difference", "on_device", "timed"]
+
 AUTO: Final = "auto"
 NONE: Final = "none"
 

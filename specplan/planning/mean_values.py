@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from specplan.worlds.sizes import Drawn
     from theory.adaptive.verification import Verified
 
+__all__ = ["MEANS_OFF", "MeanRate", "mean_rate"]
+
 MEANS_OFF: Final = 0.06
 """Share by which two mean rates must differ for simulations to have them in the same order, [-]."""
 _ROOM: Final = 0.8

@@ -24,6 +24,8 @@ from sim.configuration import Configuration
 from specplan.planning.model_error import ModelError
 from theory.checks import nonnegative, positive
 
+__all__ = ["KINDS", "LEAST_ROWS", "Validated", "fit_kinds", "kind_of", "left_over", "measured_error", "validated"]
+
 KINDS: Final = ("token", "step", "hybrid", "beam")
 """Kinds of methods: levels of the catalogue, and a token-level method below another one."""
 

@@ -14,6 +14,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
+__all__ = ["PUBLISHED_RULES", "ModelError", "Row", "compared", "fit_error", "model_error", "rows"]
+
 PUBLISHED_RULES: Final = "released-code"
 
 

@@ -15,6 +15,8 @@ from specplan.planning.candidates import Request
 from specplan.planning.planner import accuracy_loss, plan
 from specplan.planning.predict import Predictor
 
+__all__ = ["PlannedSpeedup", "planned"]
+
 _SHORTLIST: Final = 5
 
 

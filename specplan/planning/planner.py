@@ -18,6 +18,8 @@ from specplan.planning.candidates import Request, knobs_in_words
 from specplan.planning.predict import Prediction, Predictor
 from specplan.worlds.drafters.naming import kind
 
+__all__ = ["CLOSE", "Plan", "Request", "Row", "fastest", "plan"]
+
 _FINALISTS = 5
 """Configurations of the best kinds that are simulated on all answers; the others on ``_ROUGH_ANSWERS`` at least."""
 _ROUGH_ANSWERS = 32

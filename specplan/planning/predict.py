@@ -35,6 +35,8 @@ from specplan.planning.measured_error import measured_error
 from specplan.planning.model_error import PUBLISHED_RULES, ModelError, model_error
 from theory.errors import ParameterError
 
+__all__ = ["Configuration", "Prediction", "Predictor"]
+
 _RESAMPLES = 8
 _RESAMPLE_ANSWERS = 8
 _SPARING_ANSWERS = 4

@@ -14,6 +14,8 @@ from sim.estimate import Estimate, proportion, ratio_of_totals
 if TYPE_CHECKING:
     from sim.configuration import Configuration
 
+__all__ = ["Speedup", "closed_form_speedup", "replayed_speedup"]
+
 Speedup = Callable[[float], Estimate]
 """A threshold to what it brings."""
 

@@ -23,6 +23,8 @@ from specplan.readers.traced import DraftCost, FittedLatency, TracedRequest
 from theory.drafting.ranked_trees import FastestTree, fastest_tree
 from theory.errors import ParameterError
 
+__all__ = ["BATCHES", "DEPTHS", "TracedCell", "TracedPlan", "ranked_tree", "traced_plan"]
+
 BATCHES: Final = (1, 8, 16, 32, 64, 128)
 DEPTHS: Final = (1, 2, 3, 5, 8)
 _SEED: Final = 42

@@ -16,6 +16,8 @@ from theory.hardware.work import Parallel
 if TYPE_CHECKING:
     from specplan.worlds.request import Deployment, ServedModel
 
+__all__ = ["Arrangement", "Copies", "Drafting", "Split", "arrangements", "parallel_of", "splits"]
+
 Split: TypeAlias = int | Parallel
 """How GPUs share a model: each layer over so many of them, or as `Parallel` says."""
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from specplan.worlds.drafters.known_acceptance import KnownAcceptance
     from specplan.worlds.request import Deployment
 
+__all__ = ["CONFIDENCE", "LONG_PROMPTS", "MEASURE", "STEP_ACCEPTANCE", "STEP_LENGTHS", "TOKEN_ACCEPTANCE", "Beliefs"]
+
 STEP_ACCEPTANCE: Final = "step acceptance"
 TOKEN_ACCEPTANCE: Final = "token acceptance"
 LONG_PROMPTS: Final = "acceptance after long prompts"

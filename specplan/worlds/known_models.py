@@ -18,6 +18,8 @@ from pydantic import Field
 from calibrate.record.fields import AtLeastOne, Record
 from theory.errors import ParameterError
 
+__all__ = ["KnownModel", "base_name", "known_config", "known_models"]
+
 _PLAIN: Final = "-bf16"
 _SUFFIXES: Final[Mapping[str, Mapping[str, Any]]] = {
     "-fp8": {"quant_method": "modelopt", "quant_algo": "FP8"},

@@ -26,6 +26,8 @@ from theory.hardware.shapes import Experts, LatentAttention
 from theory.hardware.sources import FittedOperators
 from theory.hardware.work import Work
 
+__all__ = ["SYSTEMS", "Operators", "TablesMissingError", "package_version", "with_operators"]
+
 Operators = Literal["auto", "fitted", "measured"]
 """Whichever is known to be nearer, constants of the GPU, or the package's tables."""
 

@@ -20,6 +20,8 @@ from theory.hardware.shapes import Experts, Shape
 from theory.hardware.sharding import cache_bytes_per_gpu, check_split, weight_bytes_per_gpu
 from theory.hardware.work import Parallel
 
+__all__ = ["ENGINE_SHARE", "MOST_GPUS", "MOST_TP", "STAGES", "MemoryPlan", "Room", "Served", "memory_plan"]
+
 ENGINE_SHARE: Final = 0.9
 """Share of a GPU's memory that the engines on it take, [-]: vLLM's default ``gpu_memory_utilization`` (0.11 to 0.19).
 CUDA graphs and fragments live in the rest."""

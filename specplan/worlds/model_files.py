@@ -26,6 +26,8 @@ from theory.errors import ParameterError, SchemaError
 from theory.hardware.formats import Precision
 from theory.hardware.shapes import Shape
 
+__all__ = ["ModelFacts", "block_drafter", "draft_head", "facts_of_config", "shape_of"]
+
 _RENAMED: Final[Mapping[str, str]] = {
     "MiniMaxM2ForCausalLM": "minimax_m2",  # the first revisions say minimax, which is another architecture
     "DeepseekV4ForCausalLM": "deepseek_v4",  # copies in fp8 say deepseek_ref

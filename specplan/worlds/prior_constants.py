@@ -13,6 +13,20 @@ from pydantic import Field
 from calibrate.record.fields import Finite, NotNegative, Record
 from sim.catalogue import choice
 
+__all__ = [
+    "DOMAIN_OF",
+    "SHORT",
+    "BlockConstants",
+    "LongPromptConstants",
+    "LookupConstants",
+    "PriorConstants",
+    "StepConstants",
+    "TokenConstants",
+    "constants",
+    "domain_shares",
+    "kind_of",
+]
+
 Pair: TypeAlias = tuple[Finite, Finite]
 
 DOMAIN_OF: Final = {

@@ -30,6 +30,20 @@ from specplan.worlds.prior_constants import (
 from theory.block_drafting import at_length
 from theory.errors import ParameterError
 
+__all__ = [
+    "MOST_DRAFTS",
+    "Prior",
+    "TokenCurves",
+    "curves_from",
+    "long_prompt_prior",
+    "long_prompt_prior_from",
+    "step_length_prior",
+    "step_prior",
+    "step_prior_from",
+    "token_curves",
+    "token_prior",
+]
+
 Floats: TypeAlias = NDArray[np.float64]
 
 MOST_DRAFTS: Final = 32

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from theory.hardware.engines import EngineConstants
     from theory.hardware.gpu_records import Gpu
 
+__all__ = ["Deployment", "Limits", "Load", "Placement", "ServedModel"]
+
 Placement = Literal["any", "shared", "own"]
 """Where draft and judge run: on the target's GPUs, on their own, or whatever is faster."""
 

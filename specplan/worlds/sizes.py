@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from sim.serving.arrivals import Arrivals
     from specplan.worlds.request import Deployment
 
+__all__ = ["SLACK", "Drawn", "Sizes", "Traced", "longest_answer"]
+
 SLACK: Final = 256
 """Tokens beyond its context for which an engine has room where a single answer fits: a block, and the next tokens."""
 

@@ -32,6 +32,8 @@ from sim.serving.arrivals import Arrivals
 from specplan.readers.formats import is_benchmark, read_benchmarks
 from theory.errors import SchemaError
 
+__all__ = ["read_trace"]
+
 _WHAT: Final = "arrivals"
 _MOST_BYTES: Final = 512 * 2**20
 _MOST_ROWS: Final = 2_000_000

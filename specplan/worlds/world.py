@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from specplan.worlds.arrangements import Arrangement
     from specplan.worlds.request import Deployment, ServedModel
 
+__all__ = ["World", "passes_of"]
+
 _SEED: Final = 0
 _JUDGE_TOKENS: Final = 100
 """Tokens of the instructions that a judge reads with two steps: those of LR's prompt."""

@@ -17,6 +17,8 @@ from typing import Final, Literal
 
 from theory.errors import ParameterError
 
+__all__ = ["BLACKWELL", "ENGINES", "EngineConstants", "engine_named", "is_priced", "nearest_engine"]
+
 BLACKWELL: Final = frozenset({"NVIDIA B200 SXM", "NVIDIA B300 SXM", "NVIDIA GB200", "NVIDIA GB300"})
 """Data-centre GPUs of the Blackwell generation: newer than the engines' tables of tuned kernels for experts."""
 

@@ -9,6 +9,8 @@ from typing import Final
 
 from theory.errors import ParameterError
 
+__all__ = ["CACHE_FORMATS", "FORMATS", "Format", "Precision"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:

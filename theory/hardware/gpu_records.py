@@ -14,6 +14,19 @@ from dataclasses import dataclass, field
 
 from theory.errors import ParameterError
 
+__all__ = [
+    "AttentionRates",
+    "DataSheet",
+    "ExpertRates",
+    "Gpu",
+    "LatentRates",
+    "ProductRates",
+    "SparseRates",
+    "StateRates",
+    "StreamRates",
+    "SumRates",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class ProductRates:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     _Rates = TypeVar("_Rates", bound=DataclassInstance)
 
+__all__ = ["AMD", "GPUS", "gpu_named", "unmeasured"]
+
 _MIB: Final = 2.0**20
 _T: Final = 1e12
 _G: Final = 1e9

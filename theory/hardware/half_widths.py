@@ -19,6 +19,20 @@ from theory.hardware.operators import is_timed
 from theory.hardware.passes import PassModel
 from theory.hardware.work import Work
 
+__all__ = [
+    "FIRST_TOKEN",
+    "GAIN",
+    "HALF_WIDTHS",
+    "ITERATION",
+    "ROUND",
+    "THROUGHPUT",
+    "TIME_PER_TOKEN",
+    "around",
+    "conformal",
+    "half_width",
+    "regime",
+]
+
 ITERATION: Final = "iteration"
 TIME_PER_TOKEN: Final = "time per token"
 FIRST_TOKEN: Final = "time to first token"

@@ -15,6 +15,8 @@ from theory.hardware.passes import PassModel
 from theory.hardware.rounds import Round
 from theory.hardware.work import Work
 
+__all__ = ["ClosedLoop", "Drafted", "LoopTimes", "closed_loop", "prompt_seconds"]
+
 _ROUNDS = 60  # of the fixed point below; it contracts by the share of time spent on prompts, far below 1
 _SETTLED = 1e-9
 

@@ -13,6 +13,18 @@ from theory.hardware.mixers.sparse import CompressedAttention, Selection
 from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Experts, LatentAttention
 
+__all__ = [
+    "attention_seconds",
+    "distinct_experts",
+    "experts_seconds",
+    "fullest_share",
+    "index_seconds",
+    "is_timed",
+    "latent_seconds",
+    "product_seconds",
+    "recurrent_seconds",
+]
+
 _ACTIVATION: Final = 2.0
 _UNEVEN: Final = 0.9
 """Exponent of the tokens that count as independent draws of experts, [-]: routing is uneven, and tokens of one text ask

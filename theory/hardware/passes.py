@@ -25,6 +25,8 @@ from theory.hardware.sharding import check_split
 from theory.hardware.sources import FittedOperators, OperatorSource
 from theory.hardware.work import Parallel, Work
 
+__all__ = ["PassModel", "PassParts"]
+
 _BF16: Final = FORMATS["bf16"]
 _WIDENING: Final = 2.0
 """Time of attention over a cache whose format the GPU cannot multiply, over that of attention alike, [-]: its numbers

@@ -18,6 +18,8 @@ from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Shape
 from theory.hardware.work import Work
 
+__all__ = ["METHODS", "Round", "RoundParts", "head_round"]
+
 METHODS: Final = ("eagle", "mtp", "draft-model", "prompt-lookup", "block-drafter")
 
 

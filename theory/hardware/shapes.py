@@ -16,6 +16,8 @@ from theory.hardware.mixers.counts import check_counts
 from theory.hardware.mixers.sparse import CompressedAttention, Selection
 from theory.hardware.mixers.states import Recurrent
 
+__all__ = ["Attention", "Dense", "Experts", "FeedForward", "LatentAttention", "Layers", "Mixer", "Shape"]
+
 _EMBEDDING_BYTES = 2.0  # embeddings and the head stay in bf16
 
 

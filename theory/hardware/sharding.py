@@ -16,6 +16,8 @@ from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Attention, Experts, FeedForward, Mixer, Shape
 from theory.hardware.work import Parallel
 
+__all__ = ["cache_bytes_per_gpu", "check_split", "weight_bytes_per_gpu"]
+
 _EMBEDDING_BYTES = 2.0  # embeddings, head, routers and what mixes streams stay in bf16
 
 

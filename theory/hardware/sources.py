@@ -17,6 +17,8 @@ from theory.hardware.mixers.sparse import CompressedAttention, Selection
 from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Experts, LatentAttention
 
+__all__ = ["FittedOperators", "OperatorSource"]
+
 
 class OperatorSource(Protocol):
     """Seconds of the operators of a pass on one GPU; arguments as in `theory.hardware.operators`.

@@ -20,6 +20,8 @@ from ledger.proving.records import formula_of, refuted, repaired
 from ledger.proving.symbolic import prove_sign
 from ledger.proving.tools import screened
 
+__all__ = ["CLAIMS"]
+
 
 def _constant_from(rounding: str) -> Predicate:
     """f_async is the same at a depth, the floor or the ceiling of 1/c1, and one step deeper."""

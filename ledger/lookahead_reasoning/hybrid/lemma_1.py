@@ -18,6 +18,8 @@ from ledger.proving.margins import Margin, above, below, every
 from ledger.proving.records import Given, formula_of, proved, refuted, repaired, restated
 from ledger.proving.tools import Box, all_of, identity, prove_identity, prove_positive, prove_sign, screened
 
+__all__ = ["CLAIMS", "halving_identity"]
+
 _RATE, _COST1 = between("1/2", "4/5"), between(0, "1/3")
 
 

@@ -16,6 +16,8 @@ from ledger.proving.formulas import Formula
 from ledger.proving.records import Given, formula_of, proved, refuted, repaired, restated
 from ledger.proving.tools import all_of, identity, prove_box, prove_descent, prove_equalities, prove_identity, rounds_to
 
+__all__ = ["CLAIMS", "falls_in_x", "log_above_chord"]
+
 
 def log_above_chord() -> Evidence:
     """-log(alpha) > 1 - alpha on (0, 1), with alpha = exp(-u)."""

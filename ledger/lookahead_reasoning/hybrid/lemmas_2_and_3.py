@@ -29,6 +29,8 @@ from ledger.proving.tools import (
     with_fix,
 )
 
+__all__ = ["CLAIMS", "async_monotone", "unimodal_proof"]
+
 
 def async_monotone(limit: int) -> Evidence:
     """Strictly increasing at integers 1..ceil(1/c1), constant after: search, then the derivative up to 1/c1."""

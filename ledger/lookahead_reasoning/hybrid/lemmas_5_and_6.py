@@ -32,6 +32,8 @@ from ledger.proving.tools import (
     screened,
 )
 
+__all__ = ["CLAIMS", "below_peak", "one_peak", "pair_grid"]
+
 _ALPHAS = ("1/5", "1/2", "4/5", "9/10")
 _COSTS = ("1/27", "1/9", "1/3", "1/2")
 

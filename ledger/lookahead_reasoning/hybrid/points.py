@@ -15,6 +15,22 @@ from ledger.proving.domains import Domain, Range
 from ledger.proving.formulas import between, one_of, whole
 from ledger.proving.margins import Margin, above, at_least
 
+__all__ = [
+    "SHARP",
+    "SIX",
+    "Asynchronous",
+    "Synchronous",
+    "asynchronous",
+    "divisors",
+    "hybrids_only",
+    "speedup",
+    "split",
+    "synchronous",
+    "theorem_4_box",
+    "threshold",
+    "words",
+]
+
 SIX: Final = Fraction(1157, 1000)
 """The constant of (6)."""
 _UNIT = between(0, 1)

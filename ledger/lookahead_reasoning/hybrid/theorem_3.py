@@ -28,6 +28,8 @@ from ledger.proving.margins import Margin, above, at_least, exactly_when
 from ledger.proving.records import Given, proved, proved_with_fix, refuted, repaired
 from ledger.proving.tools import all_of, screened, with_fix
 
+__all__ = ["CLAIMS", "hybrid_proof"]
+
 _NO_SIX = {"alpha1": "2/5", "c1": "1/3", "alpha2": "4/5", "c2": "2/5", "M": "4"}
 _BELOW_SIX = {"alpha1": "5/14", "c1": "9/50", "alpha2": "30/31", "c2": "1/75", "M": "50"}
 """min r = 1.1501, (7) and (8) hold strictly, and token-level speculation, at its peak of 49, is better than both

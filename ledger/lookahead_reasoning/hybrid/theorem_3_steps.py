@@ -32,6 +32,8 @@ from ledger.proving.formulas import between
 from ledger.proving.records import Given, proved, proved_with_fix, restated
 from ledger.proving.tools import all_of, identity, prove_descent, prove_equalities, prove_identity, prove_sign, with_fix
 
+__all__ = ["CLAIMS", "index_argument", "peak_identity", "threshold_at_two", "threshold_falls"]
+
 
 def threshold_at_two(value: int = 2) -> Evidence:
     """D(2) = (1 + alpha)/(1 + c)."""

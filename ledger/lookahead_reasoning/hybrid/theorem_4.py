@@ -34,6 +34,8 @@ from ledger.proving.records import Given, proved, refuted
 from ledger.proving.search.falsifier import falsified
 from ledger.proving.tools import all_of, identity, prove_identity, prove_positive, prove_sign
 
+__all__ = ["CLAIMS", "distance_to_limit", "prove_deeper_wins", "prove_only_hybrids", "words"]
+
 _TOP = Fraction(4, 5)
 
 

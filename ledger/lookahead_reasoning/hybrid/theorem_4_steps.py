@@ -15,6 +15,8 @@ from ledger.proving.margins import Margin, above, below
 from ledger.proving.records import Given, formula_of, refuted, repaired
 from ledger.proving.tools import prove_box, screened
 
+__all__ = ["CLAIMS"]
+
 
 def _easy_ratio(printed: Formula) -> Evidence:
     """The bound r >= 1.157 in the box, r = (1+alpha1)/(1+c1) as printed or the asynchronous f(2)."""

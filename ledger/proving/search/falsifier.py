@@ -25,6 +25,8 @@ from ledger.proving.domains import Range
 from ledger.proving.formulas import Formula
 from ledger.proving.search import families
 
+__all__ = ["QUICK", "THOROUGH", "Effort", "Finding", "falsified", "judged"]
+
 _SEEN: Final = -1e-11
 """Room below which floats suggest a failure: above it rounding decides."""
 _NOTHING: Final = 1e-6

@@ -16,6 +16,8 @@ from ledger.proving.deferred import sp
 from ledger.proving.domains import Domain
 from ledger.proving.reading import read
 
+__all__ = ["EXTREME", "along", "corners", "inside", "scattered", "tied"]
+
 EXTREME: Final = Fraction(1, 10**300)
 """The smallest distance from an end that is tried."""
 _DISTANCES: Final = tuple(Fraction(1, 10**power) for power in (1, 2, 3, 4, 6, 9))

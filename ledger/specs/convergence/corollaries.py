@@ -23,6 +23,8 @@ from ledger.specs import exact
 from ledger.specs.common_proofs import covered, prove_coverage, prove_density_ratio, prove_gibbs
 from ledger.specs.points import own_drafts, poisson_weights, two_letters
 
+__all__ = ["CLAIMS", "bounded", "poisson_bounded", "prove_poisson_moment"]
+
 _HALF = Fraction(1, 2)
 
 

@@ -17,6 +17,8 @@ from ledger.specs import exact
 from ledger.specs.convergence.lemmas_4_and_5 import prove_lemma_5
 from ledger.specs.points import two_letters
 
+__all__ = ["CLAIMS"]
+
 _HALF = Fraction(1, 2)
 
 

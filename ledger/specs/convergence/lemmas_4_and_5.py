@@ -20,6 +20,8 @@ from ledger.proving.tools import all_of, identity
 from ledger.specs import exact
 from ledger.specs.points import poisson_weights, two_letters
 
+__all__ = ["CLAIMS", "prove_lemma_5"]
+
 _HALF = Fraction(1, 2)
 
 

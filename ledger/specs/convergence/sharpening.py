@@ -15,6 +15,8 @@ from ledger.specs import exact
 from ledger.specs.common_proofs import prove_density_ratio, within_ratio
 from ledger.specs.points import two_letters
 
+__all__ = ["CLAIMS"]
+
 _HALF = Fraction(1, 2)
 
 

@@ -20,6 +20,8 @@ from ledger.specs import exact
 from ledger.specs.common_proofs import prove_density_ratio, prove_gibbs
 from ledger.specs.convergence.corollaries import bounded, poisson_bounded, prove_poisson_moment
 
+__all__ = ["CLAIMS"]
+
 _HALF = Fraction(1, 2)
 
 

@@ -23,6 +23,8 @@ from ledger.proving.tools import all_of, identity, prove_positive, screened, wit
 from ledger.specs.exact import at_least as positive
 from ledger.specs.exact import decided, nonnegative, selection_law, tilted
 
+__all__ = ["CLAIMS"]
+
 _HALF = Fraction(1, 2)
 _CONSTANT: Final = Fraction(50)
 """Constant of the lower bound that is proved here."""

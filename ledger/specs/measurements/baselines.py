@@ -14,6 +14,8 @@ from ledger.proving.records import proved, refuted
 from ledger.specs.measurements.cells import accuracy, seconds
 from theory.published.specs import BENCHMARKS, FAMILIES, TABLE_1, TABLE_2, TABLE_6, WIDTHS
 
+__all__ = ["CLAIMS"]
+
 _TAU: Final = Fraction(1, 2)
 _LEVELS: Final = (Fraction(1, 10), Fraction(3, 5))
 """Largest reward among the candidates of a block: low (a hard step) and above tau."""

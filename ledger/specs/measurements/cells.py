@@ -7,6 +7,8 @@ from fractions import Fraction
 
 from theory.published.specs import BENCHMARKS, TABLE_1, WIDTHS
 
+__all__ = ["CELLS", "accuracy", "main_accuracy", "seconds"]
+
 CELLS = tuple((benchmark, width) for benchmark in BENCHMARKS for width in WIDTHS)
 
 

@@ -17,6 +17,8 @@ from ledger.specs.exact import decided, nonnegative
 from ledger.specs.measurements.cells import CELLS, accuracy, main_accuracy, seconds
 from theory.published.specs import BENCHMARKS, TABLE_1, TABLE_2, TABLE_4, TABLE_6, TABLE_7, WIDTHS
 
+__all__ = ["CLAIMS"]
+
 _REWARDS = (Fraction(2, 5), Fraction(3, 5), Fraction(4, 5))
 """Largest reward among the candidates of three blocks."""
 

@@ -14,6 +14,8 @@ from ledger.proving.tools import all_of
 from ledger.specs.exact import decided
 from theory.published.specs import BENCHMARKS, FAMILIES, TABLE_1, TABLE_2, TABLE_3, TABLE_5, TABLE_6, WIDTHS
 
+__all__ = ["CLAIMS"]
+
 _REPEATED: Final = ("Qwen2.5", "MATH500", 16)
 """The cell of SPECS in Table 1 whose seconds per step and share are those of width 8."""
 

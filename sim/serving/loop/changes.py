@@ -82,6 +82,8 @@ from sim.serving.loop.records import (
     State,
 )
 
+__all__ = ["loop", "slot"]
+
 ASKS_LINE, ASKS_READING, STANDS_STILL = 1, 2, 3
 """What the loop yields, with a batch and the tokens read: it needs an entry of `Prices.lines`, or of `readings`; or an
 iteration takes no time."""

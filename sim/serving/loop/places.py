@@ -49,6 +49,8 @@ from sim.serving.loop.records import (
     State,
 )
 
+__all__ = ["append", "decodes", "end", "first_of", "grow", "join", "makes_room", "take_in", "takes"]
+
 
 def decodes(s: State, entry: tuple[int, int, int]) -> bool:
     """Whether an entry of the heap is of a request that has not left it."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+__all__ = ["Prices", "Requests", "Rules", "State"]
+
 
 class Requests(NamedTuple):
     """The requests to run; those of an answer follow each other."""

@@ -21,6 +21,8 @@ from sim.serving.under_way import sizes_under_way, under_way
 from sim.trial import Trial
 from sim.virtual_clock import Answer
 
+__all__ = ["RequestTable", "Walk", "compiled_walk"]
+
 Ints = NDArray[np.int64]
 Walk: TypeAlias = Callable[..., tuple[Any, Any]]
 

@@ -25,6 +25,8 @@ from sim.serving.loop.request_table import LIVED, NEW, TEXT, TOKENS, RequestTabl
 from sim.trial import Trial
 from theory.errors import ParameterError
 
+__all__ = ["WORTH_COMPILING", "Column", "LoopRun", "engine_of"]
+
 WORTH_COMPILING = 1_000_000
 """Requests run by this process from which on the loop is compiled: that takes as long as about half of them."""
 

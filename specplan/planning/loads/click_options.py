@@ -16,6 +16,8 @@ from theory.errors import ParameterError
 if TYPE_CHECKING:
     from specplan.worlds.request import Limits, Load
 
+__all__ = ["DEPLOYMENT", "LOADS", "bounds_of", "checked", "deployment_options", "loads_of"]
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _WHAT = "name on the hub, config.json, or its folder"

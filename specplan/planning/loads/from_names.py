@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from sim.trial import Trial
     from specplan.worlds.request import Deployment
 
+__all__ = ["FromNames", "limits_of", "sequences_for"]
+
 _SHOWN: Final = 4
 """Kinds of options that are simulated at length at each load."""
 _PRECISION: Final = 0.01

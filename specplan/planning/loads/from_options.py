@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from specplan.worlds.request import Deployment, Limits, Load, ServedModel
     from specplan.worlds.running.settings import Settings
 
+__all__ = ["deployment_plan", "deployment_plans", "settings_for"]
+
 _CONTEXT: Final = 8192
 _ANSWER_TOKENS: Final = 4096
 _TRAINED: Final = "trained"

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from specplan.planning.predict import Prediction
     from specplan.worlds.sizes import Traced
 
+__all__ = ["FromProfile"]
+
 _PRECISION: Final = 0.03
 """Standard error that simulation may leave of a gain, as a share, and as a share of what the plan's interval has: half
 of it makes the interval 1.12 times as wide."""

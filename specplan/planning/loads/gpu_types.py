@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from specplan.planning.loads.load_plan import LoadRow, NamesPlan
     from specplan.worlds.request import Load
 
+__all__ = ["GpuPlans", "Priced", "gpu_plans", "is_several"]
+
 _LOADS: Final = "1,8,64"
 """Answers at once if no load is said: a break-even needs several."""
 

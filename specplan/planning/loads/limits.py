@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from specplan.worlds.world import World
     from theory.hardware.passes import PassModel
 
+__all__ = ["LIMITS", "Limit", "limit_of", "runs_out"]
+
 Limit = Literal["bandwidth", "arithmetic", "kernels", "cache reads", "cache full", "places", "links", "host", "draft"]
 LIMITS: Final[tuple[Limit, ...]] = get_args(Limit)
 """``bandwidth``: reading weights; ``arithmetic``; ``kernels``: neither, products too small to fill the GPU; ``cache

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from specplan.planning.loads.schedule import Depths
     from specplan.worlds.request import Deployment, Load
 
+__all__ = ["LoadPlan", "LoadRow", "NamesPlan", "Planner", "plan_loads", "row_at"]
+
 _MOST_CURVE: Final = 128
 """Answers at once up to which a curve from names goes, unless a load asks for more."""
 _MOST: Final = 4096

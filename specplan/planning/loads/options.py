@@ -29,6 +29,20 @@ from theory.hardware.work import Parallel
 if TYPE_CHECKING:
     from specplan.worlds.request import Deployment
 
+__all__ = [
+    "DEPTHS",
+    "RULES",
+    "Budget",
+    "Considered",
+    "Option",
+    "Place",
+    "check_named",
+    "considered",
+    "pays",
+    "rank",
+    "room_of",
+]
+
 _LEAST: Final = 0.01
 """Share by which a gain must exceed 1 to be one: simulations do not resolve smaller ones."""
 

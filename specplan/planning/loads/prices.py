@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from specplan.worlds.request import Deployment
     from theory.hardware.gpu_records import Gpu
 
+__all__ = ["Dollars", "dollars_of", "gpus_named", "prices_of"]
+
 _HOUR: Final = 3600.0
 _MILLION: Final = 1e6
 

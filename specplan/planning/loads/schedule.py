@@ -19,6 +19,8 @@ from specplan.worlds.world import World
 from theory.adaptive.verification import least_that_pays
 from theory.hardware.work import Parallel
 
+__all__ = ["NOISE", "SIZES", "Depths", "FixedK", "smoothed"]
+
 NOISE: Final = 0.02
 """Share of the best rate that a k may lose to count as well as the best, [-]: the pass model is no better."""
 SIZES: Final = tuple(2**i for i in range(11))

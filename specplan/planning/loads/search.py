@@ -18,6 +18,8 @@ from specplan.planning.loads.options import Considered, Option
 from specplan.planning.mean_values import MEANS_OFF, MeanRate
 from specplan.worlds.arrangements import Arrangement, Split
 
+__all__ = ["Best", "Curve", "Depth", "Means", "Speed", "best_of_each_kind", "worth_simulating"]
+
 _NOTHING: Final[Mapping[str, tuple[Option, float]]] = MappingProxyType({})
 
 Speed = Callable[[Option, int], float]

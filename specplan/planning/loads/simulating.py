@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from specplan.planning.loads.search import Best
     from specplan.worlds.request import Load
 
+__all__ = ["NO_MOVES", "Simulator", "SpentError", "shares_of"]
+
 _LEAST_ARRIVALS: Final = 60
 """Arrivals of a replication at least."""
 _MOST_OF_A_TRACE: Final = 500

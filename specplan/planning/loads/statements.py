@@ -27,6 +27,18 @@ if TYPE_CHECKING:
     from specplan.planning.loads.schedule import FixedK
     from specplan.worlds.request import Deployment, Load
 
+__all__ = [
+    "ByPrompt",
+    "KTable",
+    "Pays",
+    "adaptive_steps",
+    "by_prompt",
+    "fixed_k",
+    "gains_by_load",
+    "k_table",
+    "schedule_of",
+]
+
 LENGTHS: Final = tuple(2048 * 4**i for i in range(4))
 """Tokens of prompts that are looked at: 2k to 128k, and those of the plan where they are longer."""
 _NEAR: Final = 1.1

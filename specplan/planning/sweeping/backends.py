@@ -16,6 +16,8 @@ from specplan.planning.sweeping.evaluate import evaluated
 from specplan.planning.sweeping.grid import Grid, Point
 from theory.errors import ParameterError, SpecplanError
 
+__all__ = ["BACKENDS", "Backend", "results"]
+
 Backend = Literal["joblib", "dask", "ray"]
 BACKENDS: Final = get_args(Backend)
 

@@ -26,6 +26,8 @@ from specplan.planning.sweeping.grid import Grid, Point
 from theory.checks import positive
 from theory.errors import ParameterError, SpecplanError
 
+__all__ = ["RESULTS", "evaluated"]
+
 RESULTS: Final = (
     *("speedup", "stderr", "answers", "seconds", "baseline_seconds", "variance_ratio", "paired_ratio"),
     "error",

@@ -32,6 +32,8 @@ from sim.configuration import METHOD_NAMES, Configuration
 from sim.gaps.worlds import World
 from theory.errors import ParameterError, SchemaError, shown
 
+__all__ = ["MOST_POINTS", "Grid", "Point", "grid_of", "read_grid"]
+
 MOST_POINTS: Final = 1_000_000
 WORLD: Final = tuple(field.name for field in fields(World) if field.name not in ("ends",))
 FIGURES: Final = ("alpha1", "c1", "target_step_s", "verify_s", "mean_step_tokens", "step_length_cv")

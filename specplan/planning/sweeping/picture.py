@@ -10,6 +10,8 @@ import numpy as np
 
 from theory.errors import ParameterError
 
+__all__ = ["draw_heat", "draw_regions", "winners"]
+
 Row = dict[str, Any]
 
 _COLOURS: Final = ("#BBBBBB", "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442")

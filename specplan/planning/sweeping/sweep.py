@@ -18,6 +18,8 @@ from specplan.planning.sweeping.grid import Grid
 from specplan.version import __version__
 from theory.errors import SchemaError, SpecplanError, shown
 
+__all__ = ["ENDINGS", "Row", "SweepError", "read_rows", "run_sweep", "write_rows"]
+
 Row = dict[str, Any]
 ENDINGS: Final = (".parquet", ".csv")
 

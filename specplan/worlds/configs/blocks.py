@@ -15,6 +15,8 @@ from specplan.worlds.configs.heads import further_layers_of
 from theory.errors import ParameterError, SchemaError
 from theory.hardware.shapes import Attention, Dense, Layers, Shape
 
+__all__ = ["BlockMethod", "BlockSizes", "block_config", "joined_block", "usual_block", "usual_sizes"]
+
 BlockMethod: TypeAlias = Literal["dflash", "dspark"]
 _LAYERS: Final = 5
 """Of a usual one: those of DeepSpec, SpecForge and z-lab; published ones have 3 to 8."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
+__all__ = ["FAMILIES", "REMOTE", "Family"]
+
 Windows = Literal["none", "all", "switch", "pattern"]
 
 

@@ -13,6 +13,8 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from theory.errors import SchemaError
 
+__all__ = ["KIND_NAMES", "ConfigFields", "LayerKind", "Size", "T", "checked_length", "needed"]
+
 _MOST = 10_000_000  # of one size: beyond any model, and small enough for products of three to stay exact
 _MOST_LAYERS = 2000
 _MOST_TOKENS = 1_000_000_000  # of context

@@ -15,6 +15,8 @@ from theory.hardware.mixers.sparse import CompressedAttention
 from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Attention, Dense, Experts, Layers, Mixer, Shape
 
+__all__ = ["further_layers_of", "joined_assistant", "joined_head", "usual_head"]
+
 _STATES: Final = 3
 """Hidden states of the target that an EAGLE-3 head joins (arXiv 2503.01840, 3.1)."""
 _HEAD_VOCAB: Final = 32_000

@@ -11,6 +11,8 @@ from specplan.worlds.configs.mixers import layer_kinds, mixers
 from theory.errors import SchemaError
 from theory.hardware.shapes import Dense, Experts, FeedForward, Layers, Mixer
 
+__all__ = ["layer_groups"]
+
 
 def layer_groups(fields: ConfigFields, family: Family) -> tuple[Layers, ...]:
     """Return the layers of a model, alike ones together, in the order in which their kind first occurs."""

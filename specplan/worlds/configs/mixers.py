@@ -13,6 +13,8 @@ from theory.hardware.mixers.sparse import CompressedAttention, Selection
 from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Attention, LatentAttention, Mixer
 
+__all__ = ["layer_kinds", "mixers", "windows"]
+
 _SCALED_KEY: Final = 4.0
 """Bytes of the scale of an index key in fp8, B (vLLM, ``deepseek_v32`` indexer)."""
 _BF16: Final = 2.0

@@ -11,6 +11,8 @@ from typing import Any, Final
 from theory.errors import SchemaError
 from theory.hardware.formats import Precision
 
+__all__ = ["published_precision"]
+
 _ATTENTION: Final = re.compile(r"(self_attn|attention)(\W*$|.*(q_proj|qkv|q_a))")
 _WHOLE: Final = re.compile(r"(mlp|feed_forward)\W*$")
 _DENSE: Final = re.compile(r"(mlp|feed_forward)(\W*$|.*(gate_proj|gate\||up_proj|gate_up))")

@@ -9,6 +9,8 @@ from calibrate.record.files import read_text
 from calibrate.record.json_text import parse_json
 from theory.errors import SchemaError
 
+__all__ = ["config_in", "exists"]
+
 _MOST_BYTES: Final = 4_000_000  # the longest published ones list modules and stay under 1 MB
 _WHAT: Final = "a model's config.json"
 

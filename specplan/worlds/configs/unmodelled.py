@@ -7,6 +7,8 @@ from typing import Any, Final, get_args
 
 from specplan.worlds.configs.fields import KIND_NAMES, LayerKind
 
+__all__ = ["why_not"]
+
 _STATE = "has state-space or linear-attention layers of a kind whose time nobody measured"
 _SPARSE = "chooses the cached tokens that it attends to (sparse attention)"
 _ENCODER = "is an encoder and a decoder"

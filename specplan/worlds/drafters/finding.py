@@ -24,6 +24,17 @@ if TYPE_CHECKING:
     from specplan.worlds.configs.blocks import BlockMethod
     from specplan.worlds.model_files import ModelFacts
 
+__all__ = [
+    "HeadFound",
+    "PublishedHead",
+    "check_draft",
+    "check_head",
+    "family_draft",
+    "find_block",
+    "find_head",
+    "published_heads",
+]
+
 _SMALLER: Final = 5.0
 """Active parameters of a target over those of a draft of its family, at least: nearer ones take too long to draft."""
 _IMAGES: Final = "-vl-"

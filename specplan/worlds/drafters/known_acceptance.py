@@ -20,6 +20,8 @@ from specplan.worlds.configs.reading import exists
 from theory.block_drafting import LAWS, BlockLaw, at_length
 from theory.errors import ParameterError, shown
 
+__all__ = ["KnownAcceptance", "known_acceptances"]
+
 _VALUE: Final = re.compile(
     r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+|nan|inf)(?:e[+-]?\d+)?)(?P<round>/round)?(?:@(?P<k>\d+))?"
 )

@@ -12,6 +12,21 @@ from sim.configuration import METHOD_NAMES, Configuration
 if TYPE_CHECKING:
     from specplan.worlds.request import Deployment, ServedModel
 
+__all__ = [
+    "ADAPTIVE",
+    "PROPOSED",
+    "block_kind",
+    "drafter_name",
+    "drafters",
+    "drafting_model",
+    "ends_a_turn",
+    "head_kind",
+    "kind",
+    "layers_in_turn",
+    "method_name",
+    "methods_named",
+]
+
 ADAPTIVE: Final = " adaptive"
 """Behind the name of a method whose drafted tokens are verified where that pays."""
 PROPOSED: Final = tuple(name for name in METHOD_NAMES if not method(name).ablation)
@@ -21,7 +36,7 @@ _OTHERS: Final = {of: name for name, of in OF_ENGINES.items() if name not in (*_
 
 
 def methods_named(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the methods of these names, in the catalogue or as engines call them; all but ablations if there are none."""
+    """Return the methods of these names, in the catalogue or as engines call them; of none all but ablations."""
     known = dict.fromkeys((*OF_ENGINES, *METHOD_NAMES))
     return tuple(dict.fromkeys(choice("methods", catalogue_name(name), known) for name in names)) or PROPOSED
 

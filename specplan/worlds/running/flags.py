@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+__all__ = ["first_with", "has", "over_stages"]
+
 _SINCE: Final[Mapping[tuple[str, str], tuple[int, int]]] = {
     ("vllm", "num_speculative_tokens_per_batch_size"): (0, 24),  # vllm-project/vllm#32374
     ("vllm", "dflash"): (0, 20),  # vllm-project/vllm#36847; z-lab/dflash asks for 0.20.1

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from specplan.worlds.request import Deployment
     from theory.hardware.work import Parallel
 
+__all__ = ["SGLANG_SINCE", "sglang_adaptive", "sglang_algorithm", "sglang_command", "trtllm_file"]
+
 SGLANG_SINCE: Final[Mapping[str, str]] = {
     "EAGLE3": "0.5.23",  # reads the adaptive table
     "EAGLE": "0.5.23",

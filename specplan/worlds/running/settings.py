@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from specplan.worlds.arrangements import Arrangement
     from specplan.worlds.request import Deployment, ServedModel
 
+__all__ = ["HELPER_CACHE", "Settings", "settings_of", "vllm_command"]
+
 _FIRST_PORT: Final = 8000
 _FIRST_MACHINE: Final = "<first machine>"
 _NGRAM: Final = 3

@@ -6,6 +6,8 @@ from dataclasses import fields
 
 from theory.errors import ParameterError
 
+__all__ = ["check_counts"]
+
 
 def check_counts(record: object, optional: tuple[str, ...] = (), skipped: tuple[str, ...] = ()) -> None:
     """Refuse a record with a field that is no integer >= 1; ``optional`` ones may be None or 0."""

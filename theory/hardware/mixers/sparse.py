@@ -8,6 +8,8 @@ from typing import Literal
 from theory.errors import ParameterError
 from theory.hardware.mixers.counts import check_counts
 
+__all__ = ["CompressedAttention", "Selection"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:

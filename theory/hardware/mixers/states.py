@@ -8,6 +8,8 @@ from typing import Literal, TypeAlias, get_args
 from theory.errors import ParameterError
 from theory.hardware.mixers.counts import check_counts
 
+__all__ = ["Recurrence", "Recurrent"]
+
 Recurrence: TypeAlias = Literal["gated-delta", "kda", "mamba2"]
 
 
