@@ -49,27 +49,21 @@ class Answer(Protocol):
 
     def generate(self, operation: Generate) -> Step:
         """Return the last step that ``operation.role`` would write in this request after ``operation.prefix``."""
-        ...
 
     def verify(self, operation: Verify) -> Verdict:
         """Return the verdict on ``operation.candidate`` against ``operation.reference``."""
-        ...
 
     def judge_tokens(self, operation: Verify) -> int:
         """Return the prompt tokens that the verifier reads for this verdict."""
-        ...
 
     def score(self, operation: Score) -> float:
         """Return the score that ``operation.role`` gives to ``operation.candidate``."""
-        ...
 
     def choose(self, operation: Choose) -> Selection:
         """Return the selection among ``operation.candidates``."""
-        ...
 
     def score_tokens(self, operation: Score | Choose) -> int:
         """Return the uncached prompt tokens of a request that scores or chooses: the text before them is cached."""
-        ...
 
 
 class Session:

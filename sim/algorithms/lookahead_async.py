@@ -53,20 +53,6 @@ class _Distributed:
     made in order, so that a wrong draft drops all that follows it at once.
     """
 
-    __slots__ = (
-        "actions",
-        "check",
-        "committed",
-        "drafts",
-        "ended",
-        "flying",
-        "lookahead",
-        "prefixes",
-        "servers",
-        "targets",
-        "verifies",
-    )
-
     def __init__(self, root: Step, lookahead: int, servers: int, check: Check) -> None:
         self.actions: list[Action] = []
         self.lookahead, self.servers, self.check = lookahead, servers, check

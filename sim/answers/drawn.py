@@ -58,24 +58,19 @@ class Behaviour(Protocol):
     @property
     def seed(self) -> int | None:
         """Seed of the stream; ``None`` if nothing is drawn."""
-        ...
 
     @property
     def n_answers(self) -> int | None:
         """Number of different answers; ``None`` if unlimited."""
-        ...
 
     def answer(self, index: int) -> Answer:
         """Return the ``index``-th answer, for methods that speculate."""
-        ...
 
     def baseline_answer(self, index: int) -> Answer:
         """Return the answer of plain decoding to the ``index``-th question."""
-        ...
 
     def beam_answer(self, index: int) -> Answer:
         """Return the ``index``-th answer, for methods that choose among candidates of both models."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

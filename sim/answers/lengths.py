@@ -31,15 +31,12 @@ class Marginal(Protocol):
     @property
     def mean(self) -> float:
         """Mean of the distribution before rounding to whole counts."""
-        ...
 
     def at(self, z: Array) -> NDArray[np.int64]:
         """Return the quantiles at the standard normal scores ``z``."""
-        ...
 
     def whole(self, z: Array) -> Array:
         """Return the quantiles of `at` as floating-point numbers, without a conversion."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,6 @@ class PassSource(Protocol):
 
     def passes(self, index: int, operation: Generate, n_tokens: int) -> Passes:
         """Return the passes of a step of answer ``index``; they commit ``n_tokens`` in all, each at least 1."""
-        ...
 
 
 def cut(passes: Iterable[int], n_tokens: int) -> tuple[int, ...]:

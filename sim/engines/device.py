@@ -16,15 +16,12 @@ class _Sharing(Protocol):
     @property
     def busy(self) -> bool:
         """Whether it uses its processor now."""
-        ...
 
     def settle(self) -> None:
         """Account for the progress made since the last change."""
-        ...
 
     def plan(self) -> None:
         """Schedule what comes next."""
-        ...
 
 
 class Device:

@@ -23,7 +23,6 @@ class PassSeconds(Protocol):
 
     def seconds(self, rows: float, batch: int, context: float) -> float:
         """Return the time of a pass of ``batch`` sequences with ``rows`` rows each and ``context`` cached tokens."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

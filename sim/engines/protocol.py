@@ -20,15 +20,12 @@ class Cost(Protocol):
     @property
     def request_s(self) -> float:
         """Latency of a request outside the engine, s."""
-        ...
 
     def iteration(self, batch: int, context: float) -> float:
         """Seconds of one decode iteration."""
-        ...
 
     def prefill(self, n_tokens: int) -> float:
         """Seconds of a prefill."""
-        ...
 
 
 class Engine(Protocol):
@@ -36,15 +33,12 @@ class Engine(Protocol):
 
     def attach(self, env: Environment) -> None:
         """Drop all requests and run in the environment ``env`` from now on."""
-        ...
 
     def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
         """Start a request that generates ``n_tokens`` after ``n_prompt`` uncached ones; call ``done`` at its end."""
-        ...
 
     def cancel(self, operation: Operation) -> None:
         """Stop working on a request; ``done`` will not be called for it."""
-        ...
 
 
 class Moment:

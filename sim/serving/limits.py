@@ -29,7 +29,6 @@ class ServingCost(Cost, Protocol):
             they go on after is all cached, so that only its last token is computed.
         prefill_context : tokens that are cached before the ones read, mean over the tokens read.
         """
-        ...
 
 
 @runtime_checkable
@@ -43,11 +42,9 @@ class JoiningCost(ServingCost, Protocol):
     @property
     def joins(self) -> tuple[float, float]:
         """Shares of the iteration: the least that one with prompts takes, and what is added to the reading, [-]."""
-        ...
 
     def reading(self, batch: int, prefill_tokens: float) -> float:
         """Return the seconds of reading prompts while ``batch`` >= 0 sequences decode."""
-        ...
 
 
 class JoinLaw(NamedTuple):
