@@ -110,8 +110,29 @@ def test_good_input_is_answered_on_stdout_only(run_main: Main, name: str) -> Non
     assert max(map(len, out.splitlines())) <= SCREEN
 
 
+SCHEMAS = {
+    "specplan.plan": GOOD["plan"],
+    "specplan.prediction": GOOD["simulate"],
+    "specplan.profiles": GOOD["profile list"],
+    "specplan.profile-check": GOOD["profile check"],
+    "specplan.methods": ("methods",),
+    "specplan.method": ("methods", "lr-async"),
+    "specplan.gaps": ("methods", "--gaps"),
+    "specplan.theorems": ("theorems", "LR-B1"),
+    "specplan.reproduction": ("reproduce", "specs"),
+}
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_json_names_its_schema_and_version(run_main: Main, schema: str) -> None:
+    code, out, err = run_main(*SCHEMAS[schema], "--json")
+    assert (code, err) == (0, "")
+    data = json.loads(out)
+    assert (data["schema"], data["schema_version"]) == (schema, 1)
+
+
 @pytest.mark.parametrize("name", GOOD)
-def test_json_parses_has_sorted_keys_and_is_the_same_again(run_main: Main, name: str) -> None:
+def test_json_has_sorted_keys_and_is_the_same_again(run_main: Main, name: str) -> None:
     code, out, err = run_main(*GOOD[name], "--json")
     assert (code, err) == (0, "")
     data = json.loads(out)
