@@ -28,12 +28,12 @@ SETTINGS: dict[str, Any] = {
 """How the bundled pair is asked, as a profile of it says."""
 
 
-def write_plan(folder: Path, configuration: Configuration, *, acceptance: float = 0.6, speedup: float = 1.5) -> Path:
+def write_plan(folder: Path, configuration: Configuration) -> Path:
     """A plan with one row, as ``specplan plan --json`` writes it."""
     row = {
         "configuration": {"method": configuration.method, "knobs": dict(configuration.knobs)},
-        "speedup": {"value": speedup},
-        "acceptance": acceptance,
+        "speedup": {"value": 1.5},
+        "acceptance": 0.6,
         "baseline_seconds": 1.0,
     }
     path = folder / f"{configuration.method}.plan.json"

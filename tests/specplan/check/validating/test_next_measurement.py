@@ -17,17 +17,14 @@ from theory.errors import ParameterError
 ALL = [True] * 4
 
 
-def paced(profile: Profile, paces: list[float], tokens: int | None = None) -> Profile:
+def paced(profile: Profile, paces: list[float]) -> Profile:
     """As many answers as paces, by which their recorded time is multiplied."""
     first = profile.answers[0]
     answers = [
         first.model_copy(
             update={
                 "problem": str(number),
-                "baseline": [
-                    step.model_copy(update={"seconds": step.seconds * pace, "tokens": tokens or step.tokens})
-                    for step in first.baseline
-                ],
+                "baseline": [step.model_copy(update={"seconds": step.seconds * pace}) for step in first.baseline],
             }
         )
         for number, pace in enumerate(paces)
