@@ -27,7 +27,7 @@ from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
 from sim.engines.protocol import Engine
 from sim.fast.draws import shared_by
-from sim.operations import DRAFT, TARGET
+from sim.roles import DRAFT, TARGET
 from sim.serving.answers import ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import ADDED, Joined, ServingLimits

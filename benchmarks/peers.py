@@ -27,7 +27,7 @@ from sim.answers.replayed import BaselineAnswer
 from sim.answers.token_passes import DrawnPasses
 from sim.answers.traces import AnswerTrace
 from sim.engines.costs import LinearCost
-from sim.operations import TARGET
+from sim.roles import TARGET
 from sim.serving.answers import ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import ADDED, Joined, ServingLimits

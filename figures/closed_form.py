@@ -15,7 +15,7 @@ from sim.answers.lengths import Fixed, Lengths
 from sim.engines.fixed import FixedEngine
 from sim.engines.protocol import Engine
 from sim.estimate import Estimate
-from sim.operations import DRAFT, JUDGE, TARGET
+from sim.roles import DRAFT, JUDGE, TARGET
 from sim.trial import simulate, with_plain
 from theory import f_async, f_sync
 

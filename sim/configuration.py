@@ -9,7 +9,8 @@ from typing import Any, Final, Self, TypeAlias
 
 from sim.algorithms.rules import PRESETS
 from sim.catalogue import KnobValue, Method, choice, method, methods
-from sim.operations import JUDGE, REWARD, SCORER, MakeAlgorithm
+from sim.operations import MakeAlgorithm
+from sim.roles import JUDGE, REWARD, SCORER
 from theory.errors import ParameterError
 
 __all__ = [

@@ -6,7 +6,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sim.operations import DRAFT
+from sim.roles import DRAFT
 from sim.timeline import Span, Timeline
 from theory.errors import ParameterError
 

@@ -12,21 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from sim.answers.facts import Facts
-from sim.operations import (
-    DRAFT,
-    DRAFT_LIKELIHOOD,
-    JUDGE,
-    LIKELIHOOD,
-    REWARD,
-    TARGET,
-    Choose,
-    Generate,
-    Operation,
-    Outcome,
-    Score,
-    Step,
-    Verify,
-)
+from sim.operations import Choose, Generate, Operation, Outcome, Score, Step, Verify
+from sim.roles import DRAFT, DRAFT_LIKELIHOOD, JUDGE, LIKELIHOOD, REWARD, TARGET
 
 __all__ = ["CommitMark", "Counts", "Run", "Span", "Timeline", "acceptance", "perfetto"]
 

@@ -14,8 +14,6 @@ from simpy.events import NORMAL
 from sim.engines.fixed import FixedEngine
 from sim.engines.protocol import Engine, Moment
 from sim.operations import (
-    INSTANT,
-    STANDS_IN,
     Algorithm,
     Cancel,
     Choose,
@@ -29,6 +27,7 @@ from sim.operations import (
     Verify,
     Wait,
 )
+from sim.roles import INSTANT, STANDS_IN
 from theory.errors import SpecplanError
 
 __all__ = ["Answer", "DeadlockError", "Session", "VirtualClock", "with_stand_ins"]

@@ -22,9 +22,10 @@ from sim.engines.costs import LinearCost
 from sim.engines.protocol import Engine
 from sim.gaps.forms import BLOCK, draft_cost, head_acceptance, lookup_lengths
 from sim.gaps.worlds import World, behaviour_of, engines_of
-from sim.operations import TARGET, Generate
+from sim.operations import Generate
 from sim.passes import Passes
 from sim.random_streams import stream
+from sim.roles import TARGET
 from sim.virtual_clock import Answer
 from theory.block_drafting import at_length
 

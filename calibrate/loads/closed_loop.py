@@ -14,7 +14,8 @@ from calibrate.engines.protocol import Generation, Progress
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.work import EngineStatistics
 from calibrate.running.wall_clock import WallClock
-from sim.operations import TARGET, Generate, Step
+from sim.operations import Generate, Step
+from sim.roles import TARGET
 
 __all__ = ["Loop", "Reading", "Served", "run_loop"]
 

@@ -24,7 +24,7 @@ from calibrate.record.journal import Journal
 from calibrate.running.patience import Patience
 from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock
-from sim.operations import TARGET
+from sim.roles import TARGET
 from theory.errors import ParameterError, check_integers
 
 __all__ = ["ROUNDS", "LoadOptions", "LoadSweep", "in_round", "kept_loads", "load_notes"]

@@ -15,22 +15,8 @@ from calibrate.running.session import WallSession
 from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive, draft_trajectory, lookahead_async, paired_trajectory
 from sim.algorithms.checks import Check
-from sim.operations import (
-    DRAFT,
-    EMBEDDING,
-    EXACT,
-    GATE,
-    INSTANT,
-    JUDGE,
-    STANDS_IN,
-    TARGET,
-    Choose,
-    Generate,
-    Operation,
-    Score,
-    Step,
-    Verify,
-)
+from sim.operations import Choose, Generate, Operation, Score, Step, Verify
+from sim.roles import DRAFT, EMBEDDING, EXACT, GATE, INSTANT, JUDGE, STANDS_IN, TARGET
 from theory.errors import check_integers
 
 __all__ = [

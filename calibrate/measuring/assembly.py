@@ -27,7 +27,7 @@ from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile, Provenance
 from calibrate.record.prompt_lookup import count_acceptance
 from calibrate.record.token_records import TokenAnswer, TokenRecord
-from sim.operations import EMBEDDING, TARGET
+from sim.roles import EMBEDDING, TARGET
 
 __all__ = ["assemble"]
 

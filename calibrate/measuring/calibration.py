@@ -37,7 +37,8 @@ from calibrate.running.patience import Patience
 from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive, draft_trajectory, lookahead_async, step_by_step
-from sim.operations import DRAFT, JUDGE, TARGET, Algorithm, Step
+from sim.operations import Algorithm, Step
+from sim.roles import DRAFT, JUDGE, TARGET
 from theory.errors import ParameterError
 
 __all__ = ["calibrate_models"]

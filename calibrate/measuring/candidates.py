@@ -17,7 +17,8 @@ from calibrate.running.problem import Problem, Truth
 from calibrate.running.session import WallSession
 from calibrate.running.wall_clock import WallClock
 from sim.algorithms.beams import surveyed_beams
-from sim.operations import DRAFT, STANDS_IN, TARGET, Generate, Operation, Score, Step
+from sim.operations import Generate, Operation, Score, Step
+from sim.roles import DRAFT, STANDS_IN, TARGET
 
 __all__ = ["Surveyed", "measure_beams"]
 

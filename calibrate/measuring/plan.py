@@ -23,7 +23,8 @@ from calibrate.record.profile import ModelRecord
 from calibrate.running.patience import Patience
 from calibrate.running.problem import Problem, Truth
 from calibrate.running.wall_clock import WallClock
-from sim.operations import TARGET, Generate
+from sim.operations import Generate
+from sim.roles import TARGET
 from theory.errors import ParameterError
 
 __all__ = ["CalibrationPlan", "MeasurableModels", "reaching"]

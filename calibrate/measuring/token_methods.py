@@ -24,7 +24,7 @@ from calibrate.record.token_records import PassSample, PassSums, TokenAnswer, To
 from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive
-from sim.operations import TARGET
+from sim.roles import TARGET
 
 __all__ = ["TOKEN_SETTINGS", "measure_token_answer"]
 

@@ -26,7 +26,7 @@ from calibrate.running.scorers import (
 )
 from calibrate.running.verifiers import EmbeddingSimilarity, Encodes, LlmJudge, Verifier
 from calibrate.running.wall_clock import StepLimits, WallClock
-from sim.operations import DRAFT, DRAFT_LIKELIHOOD, EMBEDDING, GATE, LIKELIHOOD, REWARD, SCORER, TARGET
+from sim.roles import DRAFT, DRAFT_LIKELIHOOD, EMBEDDING, GATE, LIKELIHOOD, REWARD, SCORER, TARGET
 from theory.errors import ParameterError, SchemaError, check_integers
 
 __all__ = ["BUNDLED", "AskedModels", "bundled_problems", "bundled_truth", "general_judge_prompt"]

@@ -26,7 +26,7 @@ from calibrate.models.asking import BUNDLED, AskedModels
 from calibrate.record.engine_records import DecodeSample, EngineRecord
 from calibrate.record.profile import ModelRecord
 from calibrate.running.wall_clock import WallClock
-from sim.operations import DRAFT, EMBEDDING, EXACT, GATE, JUDGE, TARGET
+from sim.roles import DRAFT, EMBEDDING, EXACT, GATE, JUDGE, TARGET
 from theory.errors import ParameterError
 
 __all__ = ["LocalModels", "TorchModels", "device_in_words", "model_folder"]

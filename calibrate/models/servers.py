@@ -28,7 +28,7 @@ from calibrate.record.json_text import parse_json
 from calibrate.record.profile import ModelRecord
 from calibrate.running.verifiers import Encodes
 from calibrate.running.wall_clock import WallClock
-from sim.operations import DRAFT, GATE, JUDGE, TARGET
+from sim.roles import DRAFT, GATE, JUDGE, TARGET
 from theory.errors import CalibrationError, ParameterError, SchemaError
 
 __all__ = ["RemoteModels", "timeouts_as_such"]

@@ -20,7 +20,7 @@ from calibrate.measuring.engine_timings import MeasureOptions, measure_joining_p
 from calibrate.models.asking import BUNDLED
 from calibrate.models.local import LocalModels, model_folder
 from calibrate.record.engine_records import DecodeSample, EngineRecord
-from sim.operations import DRAFT, JUDGE, TARGET
+from sim.roles import DRAFT, JUDGE, TARGET
 from theory.errors import ParameterError
 
 __all__ = ["VllmModels"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from calibrate.record.answer_records import RecordedAnswer, StepRecord
 from calibrate.replay.traces import trace_of
 from sim.estimate import Estimate, proportion
-from sim.operations import EMBEDDING, EXACT, GATE, JUDGE, OWN_THRESHOLDS
+from sim.roles import EMBEDDING, EXACT, GATE, JUDGE, OWN_THRESHOLDS
 from sim.timeline import Counts
 
 __all__ = ["Spoiling", "accepts", "expected_accuracy", "rates_text", "said", "share", "spoiling"]

@@ -37,7 +37,7 @@ from calibrate.replay.accuracy import accepts
 from calibrate.replay.traces import trace_of
 from sim.answers.traces import AnswerTrace
 from sim.estimate import Estimate
-from sim.operations import JUDGE, REWARD, SCORER
+from sim.roles import JUDGE, REWARD, SCORER
 
 __all__ = ["corruption", "corruption_of", "least_corruption"]
 

@@ -16,7 +16,18 @@ from calibrate.record.profile import Profile
 from calibrate.replay.token_level import TokenLevel
 from calibrate.replay.traces import candidates_known
 from sim.configuration import Configuration
-from sim.operations import CHOOSER, DRAFT, DRAFT_LIKELIHOOD, EMBEDDING, EXACT, GATE, JUDGE, LIKELIHOOD, RANDOM, REWARD
+from sim.roles import (
+    CHOOSER,
+    DRAFT,
+    DRAFT_LIKELIHOOD,
+    EMBEDDING,
+    EXACT,
+    GATE,
+    JUDGE,
+    LIKELIHOOD,
+    RANDOM,
+    REWARD,
+)
 
 __all__ = ["Known", "needed_roles"]
 

@@ -13,7 +13,7 @@ from calibrate.replay.corruption import corruption
 from calibrate.replay.traces import trace_of
 from sim.answers.traces import AnswerTrace
 from sim.estimate import Estimate
-from sim.operations import JUDGE, TARGET
+from sim.roles import JUDGE, TARGET
 
 __all__ = ["Recorded", "reread_tokens"]
 

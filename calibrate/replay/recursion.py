@@ -20,7 +20,7 @@ from sim.configuration import Configuration
 from sim.engines.protocol import Cost
 from sim.estimate import Estimate, ratio_of_totals
 from sim.fast.recursions import async_recursion, sync_seconds
-from sim.operations import DRAFT, JUDGE, TARGET
+from sim.roles import DRAFT, JUDGE, TARGET
 
 __all__ = ["FACTOR_KNOWN", "SIMULATED", "sharing_factor", "unshared_seconds"]
 

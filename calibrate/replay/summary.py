@@ -15,7 +15,7 @@ from calibrate.replay.accuracy import rates_text, said, share
 from calibrate.replay.corruption import corruption
 from calibrate.replay.recorded import reread_tokens
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals
-from sim.operations import DRAFT, TARGET
+from sim.roles import DRAFT, TARGET
 
 __all__ = ["Acceptance", "acceptance", "cost_ratio", "replay_error", "summarise"]
 

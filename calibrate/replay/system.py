@@ -32,7 +32,8 @@ from sim.engines.device import Device
 from sim.engines.fixed import FixedEngine
 from sim.engines.per_candidate import PerCandidate
 from sim.engines.protocol import Cost, Engine
-from sim.operations import CHOOSER, DRAFT, EMBEDDING, JUDGE, REWARD, SCORER, TARGET, MakeAlgorithm
+from sim.operations import MakeAlgorithm
+from sim.roles import CHOOSER, DRAFT, EMBEDDING, JUDGE, REWARD, SCORER, TARGET
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import ENDLESS, Joined, JoinLaw
 from sim.trial import Trial

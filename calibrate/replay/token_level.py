@@ -27,7 +27,7 @@ from sim.catalogue import KnobValue, method
 from sim.configuration import DEFAULT_TOKEN_METHOD, Configuration
 from sim.engines.costs import TableCost
 from sim.engines.protocol import Cost
-from sim.operations import DRAFT, TARGET
+from sim.roles import DRAFT, TARGET
 from sim.serving.limits import JoinLaw
 from theory.errors import ParameterError
 

@@ -29,7 +29,7 @@ from calibrate.replay.recorded import reread_tokens
 from sim.answers.token_passes import DrawnPasses, PassSource, RecordedPasses
 from sim.engines.costs import TableCost
 from sim.engines.pass_costs import PassCost, PassSeconds, PassTable, RowsAsBatch
-from sim.operations import DRAFT, TARGET
+from sim.roles import DRAFT, TARGET
 
 __all__ = ["TokenDecoding", "counts_of", "known_settings", "split_passes", "token_decoding"]
 

@@ -25,7 +25,7 @@ from sim.answers.drawn import Behaviour, SyntheticBehaviour
 from sim.answers.replayed import TraceBehaviour
 from sim.configuration import PLAIN, Configuration
 from sim.engines.costs import PacedCost
-from sim.operations import JUDGE, TARGET
+from sim.roles import JUDGE, TARGET
 from sim.trial import Trial
 from theory.errors import ParameterError
 

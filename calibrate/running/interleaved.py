@@ -21,7 +21,8 @@ from calibrate.running.wall_clock import WallClock
 from sim.algorithms import autoregressive
 from sim.answers.traces import AnswerTrace
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals
-from sim.operations import DRAFT, MakeAlgorithm
+from sim.operations import MakeAlgorithm
+from sim.roles import DRAFT
 from sim.timeline import Counts, acceptance
 from theory.errors import ParameterError
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from calibrate.running.session import WallSession
 from sim.answers.traces import AnswerTrace, StepTrace
-from sim.operations import DRAFT, JUDGE, TARGET, Generate, Outcome, Verify
+from sim.operations import Generate, Outcome, Verify
+from sim.roles import DRAFT, JUDGE, TARGET
 
 __all__ = ["trace_of_session"]
 

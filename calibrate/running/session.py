@@ -10,7 +10,19 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from calibrate.engines.protocol import Progress
 from calibrate.engines.speculation import Speculation
-from sim.operations import Algorithm, Cancel, Choose, Commit, Generate, Operation, Score, Step, Verify, Wait, singly
+from sim.operations import (
+    Algorithm,
+    Cancel,
+    Choose,
+    Commit,
+    Generate,
+    Operation,
+    Score,
+    Step,
+    Verify,
+    Wait,
+    singly,
+)
 from theory.errors import CalibrationError
 
 __all__ = ["Drive", "Perform", "Reply", "ReplyTask", "WallSession"]

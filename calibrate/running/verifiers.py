@@ -9,7 +9,8 @@ from typing import Protocol, TypeAlias
 from calibrate.engines.protocol import Backend, Choice
 from calibrate.engines.sampling import uniform
 from calibrate.running.session import Reply
-from sim.operations import EMBEDDING, OWN_THRESHOLDS, Step, Verdict
+from sim.operations import Step, Verdict
+from sim.roles import EMBEDDING, OWN_THRESHOLDS
 from theory.errors import CalibrationError, ParameterError
 
 __all__ = [

@@ -34,11 +34,6 @@ from calibrate.running.session import Drive, Reply, ReplyTask, WallSession
 from calibrate.running.step_marks import StepMarks
 from calibrate.running.verifiers import ExactMatch, RandomAcceptance, StepText, Verifier
 from sim.operations import (
-    EXACT,
-    GATE,
-    JUDGE,
-    RANDOM,
-    STANDS_IN,
     Algorithm,
     Choose,
     Generate,
@@ -51,6 +46,7 @@ from sim.operations import (
     prompt,
     steps_after,
 )
+from sim.roles import EXACT, GATE, JUDGE, RANDOM, STANDS_IN
 from theory.errors import CalibrationError, ParameterError, check_integers
 
 __all__ = ["StepLimits", "WallClock"]

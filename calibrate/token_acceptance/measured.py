@@ -13,7 +13,7 @@ from calibrate.record.token_records import NGramRecord, TokenRecord
 from calibrate.token_acceptance.curves import AcceptanceCurve
 from calibrate.token_acceptance.schedule import DynamicStats
 from sim.estimate import Estimate, ratio_of_totals
-from sim.operations import TARGET
+from sim.roles import TARGET
 from theory.errors import ParameterError
 
 __all__ = ["best_ngram", "curve_of", "dynamic_stats_of", "growth", "growths", "pass_times"]

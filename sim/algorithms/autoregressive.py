@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sim.catalogue import KnobValue, Method
-from sim.operations import TARGET, WAIT, Algorithm, Commit, Generate, Outcome, Step, steps_after
+from sim.operations import WAIT, Algorithm, Commit, Generate, Outcome, Step, steps_after
+from sim.roles import TARGET
 
 __all__ = ["METHODS", "autoregressive", "decoded", "step_by_step"]
 

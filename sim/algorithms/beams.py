@@ -12,7 +12,8 @@ from typing import Final
 from sim.algorithms.candidates import Candidate, Candidates, best
 from sim.algorithms.rules import check_count, check_counts
 from sim.catalogue import Knob, KnobValue, Method, built, drafts_per_position
-from sim.operations import DRAFT, REWARD, TARGET, Algorithm, Outcome, Step
+from sim.operations import Algorithm, Outcome, Step
+from sim.roles import DRAFT, REWARD, TARGET
 
 __all__ = ["METHODS", "NOISE", "WIDTH", "beam_search", "rsd_beams", "surveyed_beams"]
 

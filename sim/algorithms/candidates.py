@@ -13,23 +13,8 @@ from itertools import pairwise
 from statistics import NormalDist
 from typing import Any, Final
 
-from sim.operations import (
-    DRAFT,
-    DRAFT_LIKELIHOOD,
-    LIKELIHOOD,
-    RANDOM,
-    REWARD,
-    TARGET,
-    WAIT,
-    Action,
-    Commit,
-    Generate,
-    Operation,
-    Outcome,
-    Score,
-    Step,
-    steps_after,
-)
+from sim.operations import WAIT, Action, Commit, Generate, Operation, Outcome, Score, Step, steps_after
+from sim.roles import DRAFT, DRAFT_LIKELIHOOD, LIKELIHOOD, RANDOM, REWARD, TARGET
 
 __all__ = [
     "SELECTION",

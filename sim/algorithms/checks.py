@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sim.catalogue import Knob
-from sim.operations import EMBEDDING, EXACT, GATE, JUDGE, RANDOM, Step, Verify
+from sim.operations import Step, Verify
+from sim.roles import EMBEDDING, EXACT, GATE, JUDGE, RANDOM
 from theory.errors import ParameterError
 
 __all__ = ["CASCADE", "CHECK_KNOBS", "JUDGED", "VERIFIERS", "Check", "confidence"]

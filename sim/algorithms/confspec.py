@@ -23,7 +23,8 @@ from sim.algorithms.checks import CASCADE, CHECK_KNOBS, Check, confidence
 from sim.algorithms.lookahead_async import lookahead_async
 from sim.algorithms.rules import Fallback, Rules, check_counts
 from sim.catalogue import Knob, Method, nodes_of_tree
-from sim.operations import DRAFT, GATE, JUDGE, TARGET, WAIT, Action, Algorithm, Commit, Generate, Outcome, Step, Verify
+from sim.operations import WAIT, Action, Algorithm, Commit, Generate, Outcome, Step, Verify
+from sim.roles import DRAFT, GATE, JUDGE, TARGET
 from theory.errors import ParameterError
 
 __all__ = ["METHODS", "Fallback", "Schedule", "confspec"]

@@ -14,20 +14,8 @@ from typing import Any, Final, Literal
 from sim.algorithms.candidates import together, written_by_target
 from sim.algorithms.rules import check_counts
 from sim.catalogue import Knob, Method, built
-from sim.operations import (
-    DRAFT,
-    REWARD,
-    SCORER,
-    WAIT,
-    Action,
-    Algorithm,
-    Choose,
-    Commit,
-    Generate,
-    Outcome,
-    Score,
-    Step,
-)
+from sim.operations import WAIT, Action, Algorithm, Choose, Commit, Generate, Outcome, Score, Step
+from sim.roles import DRAFT, REWARD, SCORER
 
 __all__ = ["METHODS", "best_of_drafts", "graded_drafts"]
 

@@ -14,20 +14,8 @@ from sim.algorithms.checks import CHECK_KNOBS, JUDGED, Check
 from sim.algorithms.lookahead_tree import Lookahead
 from sim.algorithms.rules import PAPER, PRESETS, Rules, check_count, check_counts
 from sim.catalogue import Knob, Method, nodes_of_tree
-from sim.operations import (
-    DRAFT,
-    JUDGE,
-    TARGET,
-    Action,
-    Algorithm,
-    Cancel,
-    Commit,
-    Generate,
-    Operation,
-    Outcome,
-    Step,
-    Verify,
-)
+from sim.operations import Action, Algorithm, Cancel, Commit, Generate, Operation, Outcome, Step, Verify
+from sim.roles import DRAFT, JUDGE, TARGET
 
 __all__ = ["LOOKAHEAD_KNOBS", "METHODS", "distributed", "lookahead_async"]
 

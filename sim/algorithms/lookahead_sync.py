@@ -14,20 +14,8 @@ from sim.algorithms.checks import JUDGED, Check
 from sim.algorithms.lookahead_async import LOOKAHEAD_KNOBS
 from sim.algorithms.rules import PAPER, PRESETS, Rules, check_counts
 from sim.catalogue import Method, nodes_of_tree
-from sim.operations import (
-    DRAFT,
-    JUDGE,
-    TARGET,
-    WAIT,
-    Action,
-    Algorithm,
-    Cancel,
-    Commit,
-    Generate,
-    Outcome,
-    Step,
-    Verify,
-)
+from sim.operations import WAIT, Action, Algorithm, Cancel, Commit, Generate, Outcome, Step, Verify
+from sim.roles import DRAFT, JUDGE, TARGET
 
 __all__ = ["METHODS", "lookahead_sync"]
 

@@ -11,7 +11,8 @@ from typing import Final
 
 from sim.algorithms.checks import CASCADE, Check, confidence
 from sim.algorithms.rules import Rules
-from sim.operations import DRAFT, TARGET, Action, Algorithm, Cancel, Commit, Generate, Operation, Outcome, Step, Verify
+from sim.operations import Action, Algorithm, Cancel, Commit, Generate, Operation, Outcome, Step, Verify
+from sim.roles import DRAFT, TARGET
 
 __all__ = ["Lookahead"]
 

@@ -13,10 +13,6 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from sim.operations import (
-    DRAFT,
-    EMBEDDING,
-    JUDGE,
-    TARGET,
     WAIT,
     Action,
     Algorithm,
@@ -29,6 +25,7 @@ from sim.operations import (
     Step,
     Verify,
 )
+from sim.roles import DRAFT, EMBEDDING, JUDGE, TARGET
 
 __all__ = ["draft_trajectory", "paired_trajectory"]
 

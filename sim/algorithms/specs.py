@@ -13,7 +13,8 @@ from sim.algorithms.beams import EXACT, MEASURED, NOISE, WIDTH
 from sim.algorithms.candidates import SELECTION, SWITCHING, Candidates, best, drawn_lot, soft_choice
 from sim.algorithms.rules import check_counts
 from sim.catalogue import Knob, KnobValue, Method, built, drafts_per_position
-from sim.operations import DRAFT, DRAFT_LIKELIHOOD, LIKELIHOOD, REWARD, TARGET, Algorithm, Outcome, Step
+from sim.operations import Algorithm, Outcome, Step
+from sim.roles import DRAFT, DRAFT_LIKELIHOOD, LIKELIHOOD, REWARD, TARGET
 from theory.errors import ParameterError
 
 __all__ = ["METHODS", "Switch", "specs"]

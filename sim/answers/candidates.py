@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sim.answers.facts import facts_after
 from sim.answers.traces import AnswerTrace, DraftTrace
-from sim.operations import LIKELIHOOD, RANDOM, TARGET, Choose, Generate, Score, Selection, Step, Verdict, Verify, prompt
+from sim.operations import Choose, Generate, Score, Selection, Step, Verdict, Verify, prompt
 from sim.random_streams import stream
+from sim.roles import LIKELIHOOD, RANDOM, TARGET
 from theory.errors import ParameterError
 
 __all__ = ["BeamAnswer"]

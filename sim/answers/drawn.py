@@ -21,23 +21,9 @@ from sim.answers.acceptance import Acceptance
 from sim.answers.facts import Quality, facts_after, is_corrupted
 from sim.answers.lengths import Fixed, Lengths, Marginal
 from sim.answers.replayed import TraceBehaviour
-from sim.operations import (
-    DRAFT_LIKELIHOOD,
-    GATE,
-    LIKELIHOOD,
-    RANDOM,
-    SCORER,
-    TARGET,
-    Choose,
-    Generate,
-    Score,
-    Selection,
-    Step,
-    Verdict,
-    Verify,
-    prompt,
-)
+from sim.operations import Choose, Generate, Score, Selection, Step, Verdict, Verify, prompt
 from sim.random_streams import stream, uniforms
+from sim.roles import DRAFT_LIKELIHOOD, GATE, LIKELIHOOD, RANDOM, SCORER, TARGET
 from sim.virtual_clock import Answer
 from theory.errors import ParameterError
 

@@ -8,21 +8,9 @@ from itertools import takewhile
 from sim.answers.candidates import BeamAnswer
 from sim.answers.facts import facts_after, is_corrupted
 from sim.answers.traces import AnswerTrace, StepTrace
-from sim.operations import (
-    JUDGE,
-    OWN_THRESHOLDS,
-    RANDOM,
-    TARGET,
-    Choose,
-    Generate,
-    Score,
-    Selection,
-    Step,
-    Verdict,
-    Verify,
-    prompt,
-)
+from sim.operations import Choose, Generate, Score, Selection, Step, Verdict, Verify, prompt
 from sim.random_streams import stream
+from sim.roles import JUDGE, OWN_THRESHOLDS, RANDOM, TARGET
 from theory.errors import ParameterError
 
 __all__ = ["BaselineAnswer", "TraceAnswer", "TraceBehaviour"]

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sim.operations import JUDGE
+from sim.roles import JUDGE
 from theory.errors import ParameterError
 
 __all__ = ["AnswerTrace", "BeamStepTrace", "DraftTrace", "StepTrace"]

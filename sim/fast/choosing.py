@@ -31,7 +31,8 @@ from sim.engines.fixed import FixedEngine, PerToken
 from sim.engines.protocol import Engine
 from sim.fast.draws import Answers, blocks_of, step_seconds
 from sim.fast.recursions import async_seconds, sync_seconds
-from sim.operations import DRAFT, EMBEDDING, EXACT, GATE, JUDGE, REWARD, SCORER, TARGET, MakeAlgorithm
+from sim.operations import MakeAlgorithm
+from sim.roles import DRAFT, EMBEDDING, EXACT, GATE, JUDGE, REWARD, SCORER, TARGET
 from sim.virtual_clock import with_stand_ins
 
 __all__ = ["fast_seconds"]

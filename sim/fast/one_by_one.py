@@ -18,7 +18,8 @@ from sim.algorithms.graded import graded_drafts
 from sim.engines.batching import RESTED_S, BatchEngine
 from sim.engines.fixed import FixedEngine
 from sim.engines.protocol import Engine
-from sim.operations import DRAFT, SCORER, TARGET, Commit, Generate, MakeAlgorithm, Operation, Score, Step
+from sim.operations import Commit, Generate, MakeAlgorithm, Operation, Score, Step
+from sim.roles import DRAFT, SCORER, TARGET
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import ENDLESS
 from sim.timeline import Counts

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sim.catalogue import KnobValue
 from sim.gaps.worlds import World
-from sim.operations import DRAFT
+from sim.roles import DRAFT
 from theory import f_async, f_sync
 from theory.block_drafting import block_tokens
 from theory.drafting.distributed import dsi_speedup

@@ -18,7 +18,7 @@ from typing import Any, Final
 from sim.catalogue import Method, method, methods
 from sim.gaps.forms import CLOSED_FORMS, Knobs
 from sim.gaps.worlds import CONDITIONS, World
-from sim.operations import DRAFT, TARGET
+from sim.roles import DRAFT, TARGET
 
 __all__ = ["CASES", "CLOSED_FORMS", "END_STEPS", "Case", "Cell", "committed_cells", "without_closed_form"]
 

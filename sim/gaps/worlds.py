@@ -15,7 +15,7 @@ from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
 from sim.engines.fixed import FixedEngine, PerToken
 from sim.engines.protocol import Engine
-from sim.operations import CHOOSER, DRAFT, DRAFT_LIKELIHOOD, GATE, JUDGE, LIKELIHOOD, REWARD, SCORER, TARGET
+from sim.roles import CHOOSER, DRAFT, DRAFT_LIKELIHOOD, GATE, JUDGE, LIKELIHOOD, REWARD, SCORER, TARGET
 
 __all__ = ["CONDITIONS", "IDEAL", "LIMIT", "MEASURED", "World", "behaviour_of", "engines_of"]
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from sim.algorithms import autoregressive
 from sim.engines.batching import BatchEngine
-from sim.operations import TARGET, Generate
+from sim.operations import Generate
+from sim.roles import TARGET
 from sim.timeline import Run
 from sim.trial import Trial
 from sim.virtual_clock import Session, VirtualClock

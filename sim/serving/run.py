@@ -16,7 +16,8 @@ from simpy import Timeout
 from sim.algorithms.autoregressive import autoregressive
 from sim.engines.batching import BatchEngine
 from sim.engines.protocol import Done
-from sim.operations import TARGET, Step
+from sim.operations import Step
+from sim.roles import TARGET
 from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.serving.loop.request_table import RequestTable

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from sim.algorithms.autoregressive import autoregressive
 from sim.answers.token_passes import SpeculatedAnswer
-from sim.operations import TARGET, Generate, Step
+from sim.operations import Generate, Step
 from sim.random_streams import stream
+from sim.roles import TARGET
 from sim.serving.limits import ServingLimits
 from sim.trial import Trial
 from sim.virtual_clock import Answer

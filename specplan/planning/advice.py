@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM, Terms, parsed_settings
 from calibrate.token_acceptance.measured import best_ngram, dynamic_stats_of
-from sim.operations import DRAFT, JUDGE, TARGET
+from sim.roles import DRAFT, JUDGE, TARGET
 from specplan.worlds.known_models import base_name
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from calibrate.record.profile import Profile
 from calibrate.replay.trials import Trials
 from sim.catalogue import KnobValue, Method, method
 from sim.configuration import METHOD_NAMES, Configuration
-from sim.operations import TARGET
+from sim.roles import TARGET
 from specplan.worlds.drafters.naming import PROPOSED
 from theory.checks import scalar_count, scalar_probability
 from theory.errors import ParameterError

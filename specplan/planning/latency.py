@@ -15,7 +15,7 @@ from typing import Final
 
 from calibrate.record.library import FOLDER_VARIABLE, latencies, load
 from calibrate.record.profile import ModelRecord, Profile
-from sim.operations import DRAFT, TARGET
+from sim.roles import DRAFT, TARGET
 from theory.errors import ParameterError
 
 __all__ = ["AUTO", "NONE", "Timed", "difference", "on_device", "timed"]

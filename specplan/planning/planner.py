@@ -12,7 +12,7 @@ from calibrate.record.profile import Profile
 from calibrate.token_acceptance.measured import growths
 from sim.catalogue import method
 from sim.configuration import PLAIN, Configuration
-from sim.operations import DRAFT
+from sim.roles import DRAFT
 from specplan.output import Progress, silent
 from specplan.planning.candidates import Request, knobs_in_words
 from specplan.planning.predict import Prediction, Predictor

@@ -28,7 +28,7 @@ from calibrate.replay.trials import Trials
 from sim.answers.drawn import Behaviour
 from sim.configuration import PLAIN, Configuration
 from sim.estimate import Estimate, proportion, ratio_of_totals, student_quantile, with_errors
-from sim.operations import JUDGE
+from sim.roles import JUDGE
 from sim.timeline import Counts, Timeline
 from sim.trial import Runs, false_accepts, run_trial, session_of, trial_seconds
 from specplan.planning.measured_error import measured_error

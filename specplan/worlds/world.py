@@ -23,7 +23,7 @@ from sim.answers.replayed import BaselineAnswer
 from sim.answers.token_passes import DrawnPasses
 from sim.answers.traces import AnswerTrace
 from sim.engines.device import Device
-from sim.operations import DRAFT, JUDGE, TARGET
+from sim.roles import DRAFT, JUDGE, TARGET
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import ServingLimits
 from sim.trial import Trial

@@ -20,7 +20,7 @@ from calibrate.models.servers import RemoteModels
 from calibrate.pair import draft_path, target_path
 from calibrate.running.verifiers import EmbeddingSimilarity
 from sim.configuration import Configuration
-from sim.operations import DRAFT, EMBEDDING, JUDGE, TARGET
+from sim.roles import DRAFT, EMBEDDING, JUDGE, TARGET
 from specplan.live.gateway.plans import SPECULATIVE, Expected, RequestDefaults, ServingPlan
 from specplan.live.gateway.servers import Endpoints, models_of, opened
 from specplan.live.gateway.serving import Limits, Serving

@@ -21,7 +21,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from sim.engines.batching import BatchEngine
-from sim.operations import DRAFT, TARGET, Choose, Generate, Operation, Outcome, Score, Step, Verify, steps_after
+from sim.operations import Choose, Generate, Operation, Outcome, Score, Step, Verify, steps_after
+from sim.roles import DRAFT, TARGET
 from sim.timeline import Counts, Run, Timeline
 from theory.errors import SpecplanError
 

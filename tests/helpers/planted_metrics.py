@@ -20,7 +20,7 @@ from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.token_passes import DrawnPasses
 from sim.configuration import Configuration
 from sim.engines.batching import DECODING, READING
-from sim.operations import TARGET
+from sim.roles import TARGET
 from sim.serving.answers import ServedLoad
 from sim.serving.engine import Request, ServingEngine
 from sim.serving.limits import ServingLimits

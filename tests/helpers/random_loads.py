@@ -16,7 +16,7 @@ from sim.catalogue import methods
 from sim.configuration import Configuration
 from sim.engines.costs import LinearCost
 from sim.engines.device import Device
-from sim.operations import TARGET
+from sim.roles import TARGET
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import ADDED, Joined, ServingLimits
 from sim.serving.load_run import LoadRun, Window

@@ -12,7 +12,7 @@ import pytest
 from calibrate.measuring.noise import CpuTimes
 from calibrate.models.local import TorchModels
 from calibrate.running.wall_clock import WallClock
-from sim.operations import DRAFT, JUDGE, TARGET
+from sim.roles import DRAFT, JUDGE, TARGET
 
 __all__ = ["RECORDED", "Told", "runs_are"]
 

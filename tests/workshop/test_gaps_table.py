@@ -14,7 +14,8 @@ from sim.catalogue import methods
 from sim.gaps import table as gaps
 from sim.gaps.table import CASES, CLOSED_FORMS, Cell
 from sim.gaps.worlds import CONDITIONS, IDEAL, LIMIT, MEASURED
-from sim.operations import TARGET, Generate, prompt
+from sim.operations import Generate, prompt
+from sim.roles import TARGET
 from specplan.api.methods import gaps_text
 from theory.specs.beams import beam_speedup
 from workshop.gaps_table import is_about, simulated_cell

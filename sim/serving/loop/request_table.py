@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from sim.answers.drawn import DrawnAnswer
 from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
-from sim.operations import TARGET, Generate, Step
+from sim.operations import Generate, Step
 from sim.passes import Passes
 from sim.random_streams import bits_at
+from sim.roles import TARGET
 from sim.serving.limits import ServingLimits
 from sim.serving.under_way import sizes_under_way, under_way
 from sim.trial import Trial

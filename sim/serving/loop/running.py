@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sim.algorithms.autoregressive import autoregressive
 from sim.engines.batching import BatchEngine
-from sim.operations import TARGET
+from sim.roles import TARGET
 from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import JoiningCost

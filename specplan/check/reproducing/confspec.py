@@ -28,7 +28,7 @@ from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour
 from sim.answers.facts import Quality
 from sim.configuration import PLAIN, Configuration
-from sim.operations import EMBEDDING, GATE, JUDGE
+from sim.roles import EMBEDDING, GATE, JUDGE
 from sim.trial import trial_seconds
 from specplan.check.reproducing.cells import Compared, mean_error
 from specplan.output import table

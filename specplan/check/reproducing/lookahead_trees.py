@@ -18,7 +18,7 @@ from sim.algorithms.rules import PRESETS
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour
 from sim.configuration import PLAIN, Configuration
-from sim.operations import JUDGE
+from sim.roles import JUDGE
 from sim.trial import trial_seconds
 from specplan.check.reproducing.cells import Compared
 from specplan.planning.model_error import PUBLISHED_RULES

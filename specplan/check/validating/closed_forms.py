@@ -29,7 +29,7 @@ from sim.configuration import Configuration
 from sim.gaps.forms import CLOSED_FORMS
 from sim.gaps.table import Case
 from sim.gaps.worlds import World
-from sim.operations import GATE, REWARD
+from sim.roles import GATE, REWARD
 from theory.speedup import expected_tokens
 from theory.token_methods import lookup_tokens, token_speedup, vector_tokens
 

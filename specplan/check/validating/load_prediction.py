@@ -18,8 +18,8 @@ from calibrate.record.profile import Profile
 from calibrate.replay.trials import Trials
 from sim.configuration import PLAIN, Configuration
 from sim.estimate import Estimate, ratio_of_totals, student_quantile
-from sim.operations import DRAFT, TARGET
 from sim.random_streams import stream
+from sim.roles import DRAFT, TARGET
 from sim.serving.load_run import until_known
 from sim.serving.rounds import Round, check_clients, limited, simulated_round
 from specplan.check.validating.next_measurement import Measurements

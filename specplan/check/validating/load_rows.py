@@ -12,8 +12,8 @@ from calibrate.running.closed_loop import Loaded, RealRound
 from calibrate.running.interleaved import BASELINE
 from sim.configuration import Configuration
 from sim.estimate import Estimate, proportion, ratio_of_totals
-from sim.operations import TARGET
 from sim.random_streams import stream
+from sim.roles import TARGET
 from sim.serving.rounds import Round
 from sim.timeline import acceptance
 from specplan.check.validating.load_prediction import PERCENTILES, UNITS, LoadPredictor, Totals, share_beyond, totals_of

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.record.journal import digest
 from calibrate.running.verifiers import LlmJudge
-from sim.operations import JUDGE
+from sim.roles import JUDGE
 from specplan.output import SCREEN
 from specplan.version import __version__
 

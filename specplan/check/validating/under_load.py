@@ -18,7 +18,7 @@ from calibrate.record.profile import Profile
 from calibrate.running.closed_loop import Loaded, rounds_of, run_under_load
 from calibrate.running.problem import Problem, Truth
 from sim.configuration import PLAIN, Configuration
-from sim.operations import DRAFT, TARGET
+from sim.roles import DRAFT, TARGET
 from specplan.check.validating.load_prediction import LoadPredictor, swept_batches
 from specplan.check.validating.load_rows import LoadRow, Verdict, off_from, row_of, verdict_on
 from specplan.check.validating.run_record import (

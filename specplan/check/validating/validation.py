@@ -34,7 +34,7 @@ from sim.algorithms.checks import VERIFIERS
 from sim.answers.drawn import TraceBehaviour
 from sim.configuration import PLAIN, Configuration
 from sim.estimate import Estimate
-from sim.operations import RANDOM, TARGET
+from sim.roles import RANDOM, TARGET
 from sim.timeline import Timeline
 from specplan.check.validating.closed_forms import closed_form
 from specplan.check.validating.next_measurement import Measurements

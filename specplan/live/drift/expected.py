@@ -23,7 +23,7 @@ from calibrate.record.engine_records import EngineRecord
 from calibrate.record.profile import Profile
 from sim.configuration import Configuration
 from sim.estimate import Estimate, ratio_of_totals
-from sim.operations import DRAFT, JUDGE, OWN_THRESHOLDS, TARGET
+from sim.roles import DRAFT, JUDGE, OWN_THRESHOLDS, TARGET
 from specplan.live.drift.shares import Record
 
 __all__ = ["TIME_MARGIN", "Band", "Kinds", "TokenTime", "acceptance", "lengths", "token_times"]

@@ -17,7 +17,8 @@ from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecor
 from calibrate.record.engine_records import FIELD_OF_USE, STEPWISE, EngineRecord
 from calibrate.record.profile import Profile
 from calibrate.running.session import WallSession
-from sim.operations import DRAFT, JUDGE, TARGET, Generate, Step, Verify
+from sim.operations import Generate, Step, Verify
+from sim.roles import DRAFT, JUDGE, TARGET
 from theory.errors import CalibrationError
 
 __all__ = ["LEAST_ANSWERS", "Recorder"]

@@ -24,8 +24,9 @@ from calibrate.running.step_marks import StepMarks
 from calibrate.running.verifiers import StepText
 from calibrate.running.wall_clock import WallClock
 from sim.configuration import Configuration
-from sim.operations import TARGET, Algorithm, Commit, Generate, Operation, Step, singly, steps_after
+from sim.operations import Algorithm, Commit, Generate, Operation, Step, singly, steps_after
 from sim.operations import prompt as root_of
+from sim.roles import TARGET
 from specplan.live.gateway.control import Control
 from specplan.live.gateway.plans import PLAIN, SPECULATIVE
 from specplan.live.gateway.requests import AnswerRequest

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from calibrate.engines.http.wire import CLIENT_KEY, RefusedError
-from sim.operations import TARGET
+from sim.roles import TARGET
 from specplan.live.gateway.answering import Answering
 from specplan.live.gateway.chat import ChatTemplate
 from specplan.live.gateway.forwarding import forward

@@ -12,7 +12,8 @@ from prometheus_client.registry import Collector
 
 from calibrate.running.session import WallSession
 from sim.configuration import Configuration
-from sim.operations import DRAFT, Generate, Operation, Outcome
+from sim.operations import Generate, Operation, Outcome
+from sim.roles import DRAFT
 from specplan.live.comparing.comparison import Verdict
 from specplan.live.comparing.measured import Measured
 from specplan.live.drift.watch import DriftWatch

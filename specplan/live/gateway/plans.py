@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from calibrate.record.files import read_text
 from calibrate.record.json_text import check_version, parse_json
 from sim.configuration import Configuration
-from sim.operations import CHOOSER, DRAFT, EMBEDDING, JUDGE, LIKELIHOOD, REWARD, SCORER
+from sim.roles import CHOOSER, DRAFT, EMBEDDING, JUDGE, LIKELIHOOD, REWARD, SCORER
 from theory.errors import ParameterError, SchemaError, shown
 
 __all__ = ["PLAIN", "SPECULATIVE", "Expected", "RequestDefaults", "ServingPlan", "helpers_of", "read_plan"]

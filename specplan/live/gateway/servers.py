@@ -23,18 +23,8 @@ from calibrate.models.servers import RemoteModels
 from calibrate.running.session import Reply, WallSession
 from calibrate.running.wall_clock import StepLimits, WallClock
 from sim.configuration import Configuration
-from sim.operations import (
-    CHOOSER,
-    DRAFT,
-    EMBEDDING,
-    GATE,
-    JUDGE,
-    REWARD,
-    SCORER,
-    TARGET,
-    Generate,
-    Operation,
-)
+from sim.operations import Generate, Operation
+from sim.roles import CHOOSER, DRAFT, EMBEDDING, GATE, JUDGE, REWARD, SCORER, TARGET
 from specplan.live.gateway.plans import SPECULATIVE, RequestDefaults, ServingPlan, helpers_of
 from specplan.live.gateway.requests import AnswerRequest
 from theory.errors import CalibrationError, ParameterError

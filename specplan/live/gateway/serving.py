@@ -10,7 +10,8 @@ from calibrate.engines.protocol import Generation
 from calibrate.record.profile import Profile
 from calibrate.running.session import WallSession
 from sim.configuration import Configuration
-from sim.operations import DRAFT, TARGET, Generate, Outcome, Score, Verify
+from sim.operations import Generate, Outcome, Score, Verify
+from sim.roles import DRAFT, TARGET
 from specplan.live.comparing.measured import Measured
 from specplan.live.drift.expected import Band, acceptance, lengths, token_times
 from specplan.live.drift.replan import Recorder

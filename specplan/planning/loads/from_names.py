@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sim.configuration import PLAIN, Configuration
 from sim.estimate import on_logarithm
-from sim.operations import DRAFT, TARGET
+from sim.roles import DRAFT, TARGET
 from sim.serving.answers import ServedLoad
 from sim.serving.limits import ServingLimits
 from sim.serving.load_run import REPORT, Window, check_little, gain, quotient, throughput, until_known

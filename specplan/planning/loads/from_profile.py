@@ -18,7 +18,7 @@ from calibrate.replay.trials import Trials
 from sim.answers.drawn import SyntheticBehaviour
 from sim.configuration import PLAIN, Configuration
 from sim.estimate import Estimate, on_logarithm
-from sim.operations import DRAFT, TARGET
+from sim.roles import DRAFT, TARGET
 from sim.serving.load_run import Window, gain, throughput, until_known
 from specplan.planning.loads.options import Option
 from specplan.planning.loads.search import Best

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from sim.operations import DRAFT, TARGET
+from sim.roles import DRAFT, TARGET
 from specplan.worlds.costs import RoundCost
 from theory.hardware.operators import distinct_experts, fullest_share
 from theory.hardware.shapes import Experts

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from calibrate.token_acceptance.schedule import Schedule
 from sim.catalogue import Method, method
 from sim.configuration import PLAIN, Configuration
-from sim.operations import DRAFT, JUDGE, SCORER
+from sim.roles import DRAFT, JUDGE, SCORER
 from specplan.worlds.arrangements import Arrangement, Drafting, arrangements, parallel_of, splits
 from specplan.worlds.drafters.naming import (
     block_kind,

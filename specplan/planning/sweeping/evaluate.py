@@ -20,7 +20,7 @@ from sim.fast.controls import Controlled, controlled_mean, ideal_mean, mean_toke
 from sim.fast.draws import blocks_of, shared_by
 from sim.fast.recursions import async_seconds, sync_seconds
 from sim.gaps.worlds import World, behaviour_of, engines_of
-from sim.operations import JUDGE
+from sim.roles import JUDGE
 from sim.trial import trial_seconds, with_plain
 from specplan.planning.sweeping.grid import Grid, Point
 from theory.checks import positive

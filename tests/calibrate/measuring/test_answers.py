@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from calibrate.measuring.answers import undelayed_seconds
-from sim.operations import DRAFT, EMBEDDING, TARGET, Generate, Operation, Verify, prompt
+from sim.operations import Generate, Operation, Verify, prompt
+from sim.roles import DRAFT, EMBEDDING, TARGET
 
 ROOT = prompt(3)
 

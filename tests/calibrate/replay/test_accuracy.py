@@ -9,7 +9,7 @@ from measured_profiles import position as judged
 from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord
 from calibrate.replay.accuracy import accepts, expected_accuracy, rates_text, spoiling
 from calibrate.replay.summary import acceptance
-from sim.operations import GATE
+from sim.roles import GATE
 from sim.timeline import Counts
 
 

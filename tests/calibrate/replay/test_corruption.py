@@ -16,7 +16,8 @@ from calibrate.replay.system import as_seen_by, system_of
 from sim.algorithms.paired import paired_trajectory
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
 from sim.answers.facts import Facts, Quality
-from sim.operations import DRAFT, EMBEDDING, SCORER, TARGET, Generate, Verify
+from sim.operations import Generate, Verify
+from sim.roles import DRAFT, EMBEDDING, SCORER, TARGET
 from sim.trial import run_answer
 
 

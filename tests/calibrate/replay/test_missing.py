@@ -17,7 +17,8 @@ from calibrate.replay.trials import Trials
 from sim.answers.drawn import SyntheticBehaviour
 from sim.catalogue import methods
 from sim.configuration import Configuration
-from sim.operations import JUDGE, Step, Verify, prompt
+from sim.operations import Step, Verify, prompt
+from sim.roles import JUDGE
 from sim.serving.load_run import LoadRun, Window
 from theory.errors import ParameterError
 

@@ -10,7 +10,7 @@ from calibrate.replay.trials import Trials
 from sim.configuration import PLAIN, Configuration
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
-from sim.operations import TARGET
+from sim.roles import TARGET
 from sim.trial import trial_seconds
 
 

@@ -16,7 +16,7 @@ from calibrate.record.profile import Profile
 from calibrate.record.token_records import PassSample
 from calibrate.replay.trials import Trials
 from sim.configuration import Configuration
-from sim.operations import TARGET
+from sim.roles import TARGET
 from specplan.check.validating import validation
 from specplan.check.validating.questions import Below, configurations_of
 from specplan.planning.planner import Request, plan

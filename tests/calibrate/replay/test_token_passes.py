@@ -21,7 +21,8 @@ from sim.algorithms import autoregressive, step_by_step
 from sim.answers.token_passes import DrawnPasses
 from sim.catalogue import methods
 from sim.engines.pass_costs import PassTable, RowsAsBatch
-from sim.operations import TARGET, Generate, prompt
+from sim.operations import Generate, prompt
+from sim.roles import TARGET
 from sim.trial import session_of
 from theory.errors import SchemaError
 from theory.token_methods import vector_tokens

@@ -16,7 +16,7 @@ from calibrate.record.journal import Journal
 from calibrate.running.interleaved import BASELINE, RealConfiguration, Runs, measured, run_interleaved
 from calibrate.running.problem import Problem, Truth
 from sim.algorithms import autoregressive, lookahead_async
-from sim.operations import TARGET
+from sim.roles import TARGET
 from theory.errors import ParameterError
 
 METHODS = {"lr": RealConfiguration(make=partial(lookahead_async, k1=2))}

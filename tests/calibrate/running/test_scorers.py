@@ -31,7 +31,8 @@ from sim.algorithms.confspec import confspec
 from sim.algorithms.paired import draft_trajectory
 from sim.answers.drawn import TraceBehaviour
 from sim.configuration import Configuration
-from sim.operations import CHOOSER, DRAFT, EMBEDDING, EXACT, GATE, REWARD, SCORER, Choose, Score, Step, Verify, prompt
+from sim.operations import Choose, Score, Step, Verify, prompt
+from sim.roles import CHOOSER, DRAFT, EMBEDDING, EXACT, GATE, REWARD, SCORER
 from sim.trial import run_answer
 from theory.errors import CalibrationError, ParameterError
 

@@ -16,7 +16,8 @@ from calibrate.engines.speculation import Speculation
 from calibrate.running.verifiers import ExactMatch, LlmJudge, RandomAcceptance
 from calibrate.running.wall_clock import StepLimits, WallClock
 from sim.algorithms import EAGER, RELEASED_CODE, Rules, autoregressive, lookahead_async, lookahead_sync, step_by_step
-from sim.operations import DRAFT, TARGET, WAIT, Cancel, Commit, Generate, Step
+from sim.operations import WAIT, Cancel, Commit, Generate, Step
+from sim.roles import DRAFT, TARGET
 from theory.errors import CalibrationError, ParameterError
 
 QUESTION = " he has two apples.\n\n"

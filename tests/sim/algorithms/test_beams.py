@@ -24,7 +24,8 @@ from sim.engines.batching import BatchEngine
 from sim.engines.costs import TableCost
 from sim.engines.fixed import FixedEngine
 from sim.engines.protocol import Engine
-from sim.operations import DRAFT, DRAFT_LIKELIHOOD, LIKELIHOOD, RANDOM, REWARD, TARGET, Algorithm, Generate, Score, Step
+from sim.operations import Algorithm, Generate, Score, Step
+from sim.roles import DRAFT, DRAFT_LIKELIHOOD, LIKELIHOOD, RANDOM, REWARD, TARGET
 from sim.serving.run import closed_loop
 from sim.timeline import Counts
 from sim.trial import run_answer, simulate, with_plain

@@ -16,7 +16,8 @@ from sim.algorithms import EAGER, RELEASED_CODE, Rules, lookahead_async
 from sim.algorithms.rules import PRESETS
 from sim.engines.fixed import FixedEngine
 from sim.fast.recursions import async_recursion
-from sim.operations import TARGET, Generate, Step, Verdict, Verify, prompt
+from sim.operations import Generate, Step, Verdict, Verify, prompt
+from sim.roles import TARGET
 from sim.trial import run_answer
 from sim.virtual_clock import Session
 

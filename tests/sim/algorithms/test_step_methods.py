@@ -25,7 +25,8 @@ from sim.answers.traces import AnswerTrace, DraftTrace, StepTrace
 from sim.catalogue import method
 from sim.engines.fixed import FixedEngine
 from sim.engines.protocol import Engine
-from sim.operations import EXACT, GATE, JUDGE, REWARD, SCORER, Algorithm, Generate, Outcome, Score, Step, Verify
+from sim.operations import Algorithm, Generate, Outcome, Score, Step, Verify
+from sim.roles import EXACT, GATE, JUDGE, REWARD, SCORER
 from sim.timeline import Counts
 from sim.trial import run_answer, simulate, with_plain
 from sim.virtual_clock import Session

@@ -11,7 +11,7 @@ from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
 from sim.catalogue import method
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
-from sim.operations import TARGET
+from sim.roles import TARGET
 from sim.trial import run_answer
 from theory.errors import ParameterError
 from theory.lookahead_decoding.speedup import lookahead_compression

@@ -20,7 +20,8 @@ from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
 from sim.answers.traces import AnswerTrace, StepTrace
-from sim.operations import DRAFT, Generate, Step, Verify
+from sim.operations import Generate, Step, Verify
+from sim.roles import DRAFT
 from sim.trial import run_answer
 from theory.branches import accepted_among
 from theory.errors import ParameterError

@@ -21,7 +21,8 @@ from sim.answers.token_passes import DrawnPasses, PassedStep, RecordedPasses, Sp
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
 from sim.engines.pass_costs import PassCost, PassTable, RowsAsBatch
-from sim.operations import DRAFT, JUDGE, TARGET, WAIT, Cancel, Generate, Step, prompt
+from sim.operations import WAIT, Cancel, Generate, Step, prompt
+from sim.roles import DRAFT, JUDGE, TARGET
 from sim.trial import run_answer
 
 THREE_SIGMA = 2 * stats.norm.sf(3.0)  # 2.7e-3: how often a true closed form would fail one comparison

@@ -13,21 +13,8 @@ from sim.engines.costs import LinearCost
 from sim.engines.fixed import FixedEngine
 from sim.engines.per_candidate import PerCandidate
 from sim.engines.protocol import Engine
-from sim.operations import (
-    CHOOSER,
-    DRAFT,
-    SCORER,
-    TARGET,
-    WAIT,
-    Algorithm,
-    Cancel,
-    Choose,
-    Commit,
-    Generate,
-    Outcome,
-    Score,
-    Step,
-)
+from sim.operations import WAIT, Algorithm, Cancel, Choose, Commit, Generate, Outcome, Score, Step
+from sim.roles import CHOOSER, DRAFT, SCORER, TARGET
 from sim.trial import run_answer
 from sim.virtual_clock import Session
 

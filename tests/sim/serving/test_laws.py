@@ -10,7 +10,7 @@ import pytest
 from random_loads import METHODS, RandomLoad, random_load
 
 from sim.configuration import Configuration
-from sim.operations import TARGET
+from sim.roles import TARGET
 from sim.serving.answers import ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.serving.run import arriving, closed_loop

@@ -15,7 +15,8 @@ from sim.answers.lengths import Fixed
 from sim.configuration import Configuration
 from sim.engines.costs import LinearCost
 from sim.engines.fixed import FixedEngine, PerToken
-from sim.operations import DRAFT, TARGET, Step
+from sim.operations import Step
+from sim.roles import DRAFT, TARGET
 from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import ADDED, Joined

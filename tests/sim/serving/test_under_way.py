@@ -10,7 +10,8 @@ from sim.algorithms.autoregressive import autoregressive
 from sim.answers.lengths import Fixed, Lognormal, Marginal
 from sim.answers.token_passes import DrawnPasses
 from sim.engines.costs import LinearCost
-from sim.operations import TARGET, Generate
+from sim.operations import Generate
+from sim.roles import TARGET
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import ADDED, Joined, ServingLimits
 from sim.serving.run import closed_loop

@@ -15,7 +15,7 @@ from calibrate.record.profile import ModelRecord, Profile, Provenance
 from calibrate.replay.system import system_of
 from sim.configuration import Configuration
 from sim.engines.pass_costs import PassTable
-from sim.operations import DRAFT, TARGET
+from sim.roles import DRAFT, TARGET
 from specplan.cli import cli
 from specplan.planning.latency import timed
 from specplan.planning.predict import Predictor

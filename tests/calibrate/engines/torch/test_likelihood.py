@@ -15,7 +15,8 @@ from calibrate.engines.torch.likelihood import TellsLikelihood
 from calibrate.engines.torch.model import load_model
 from calibrate.running.scorers import LikelihoodScorer
 from calibrate.running.verifiers import StepText
-from sim.operations import TARGET, Step, prompt
+from sim.operations import Step, prompt
+from sim.roles import TARGET
 from theory.errors import CalibrationError, ParameterError
 
 QUESTION = " he has two apples.\n\n"

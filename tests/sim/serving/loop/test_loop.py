@@ -27,7 +27,7 @@ from sim.answers.traces import AnswerTrace
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost, TableCost
 from sim.engines.device import Device
-from sim.operations import DRAFT, TARGET
+from sim.roles import DRAFT, TARGET
 from sim.serving import run
 from sim.serving.answers import ServedAnswer, ServedLoad
 from sim.serving.engine import ServingEngine

@@ -14,7 +14,8 @@ from sim.algorithms.specs import specs
 from sim.answers.candidates import BeamAnswer
 from sim.answers.traces import AnswerTrace, BeamStepTrace, DraftTrace
 from sim.engines.fixed import FixedEngine
-from sim.operations import DRAFT, DRAFT_LIKELIHOOD, LIKELIHOOD, REWARD, TARGET, Algorithm, Generate, Step
+from sim.operations import Algorithm, Generate, Step
+from sim.roles import DRAFT, DRAFT_LIKELIHOOD, LIKELIHOOD, REWARD, TARGET
 from sim.trial import run_answer
 from specplan.check.reproducing import specs as paper
 from theory.published.specs import TABLE_1

@@ -7,7 +7,8 @@ from measured_profiles import measured
 
 from calibrate.record.profile import Profile
 from calibrate.running.session import WallSession
-from sim.operations import DRAFT, TARGET, Generate, Outcome, Step, Verdict, Verify, prompt
+from sim.operations import Generate, Outcome, Step, Verdict, Verify, prompt
+from sim.roles import DRAFT, TARGET
 from specplan.live.drift.replan import LEAST_ANSWERS, Recorder
 from theory.errors import CalibrationError
 

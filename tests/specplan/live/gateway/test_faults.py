@@ -12,7 +12,7 @@ from openai import APIStatusError
 from openai_server import Planted, text_of
 
 from sim.configuration import Configuration
-from sim.operations import DRAFT, JUDGE, TARGET
+from sim.roles import DRAFT, JUDGE, TARGET
 from specplan.live.gateway.plans import SPECULATIVE
 from specplan.live.gateway.serving import Limits
 

@@ -11,7 +11,7 @@ import pytest
 from openai_server import Planted
 
 from sim.configuration import Configuration
-from sim.operations import DRAFT, JUDGE, TARGET
+from sim.roles import DRAFT, JUDGE, TARGET
 from specplan.live.comparing.comparison import Verdict
 
 pytest.importorskip("uvicorn", reason="needs the extra serve")

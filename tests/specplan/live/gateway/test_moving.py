@@ -11,7 +11,7 @@ from openai import AsyncOpenAI
 from openai_server import HALVES, Planted, id_of, text_of
 
 from sim.configuration import Configuration
-from sim.operations import TARGET
+from sim.roles import TARGET
 from specplan.live.comparing.measured import Measured
 from specplan.live.gateway.plans import PLAIN, SPECULATIVE
 

@@ -13,7 +13,7 @@ from calibrate.engines.torch.cuda.captured import columns_up_to, padded_columns
 from calibrate.engines.torch.cuda.devices import complain_of_room, devices_of_roles, opened_device
 from calibrate.models.local import TorchModels
 from calibrate.pair import draft_path, target_path
-from sim.operations import DRAFT, JUDGE, TARGET
+from sim.roles import DRAFT, JUDGE, TARGET
 from theory.errors import CalibrationError, ParameterError
 
 
