@@ -21,7 +21,7 @@ _OTHERS: Final = {of: name for name, of in OF_ENGINES.items() if name not in (*_
 
 
 def methods_named(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the methods of these names, in the catalogue or as engines call them; all but ablations if there are none."""
+    """Return the methods of these names, in the catalogue or as engines call them; without names all but ablations."""
     known = dict.fromkeys((*OF_ENGINES, *METHOD_NAMES))
     return tuple(dict.fromkeys(choice("methods", catalogue_name(name), known) for name in names)) or PROPOSED
 
