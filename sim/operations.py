@@ -126,8 +126,8 @@ def prompt(n_tokens: int = 0, payload: Any = None) -> Step:
 def steps_after(prefix: Step | None, last: Step) -> list[Step]:
     """Return the steps after ``prefix`` up to ``last``, in the order of the text; after None, the prompt is the first.
 
-    >>> first = Step(prompt(), TARGET, 3)
-    >>> steps_after(first, Step(Step(first, TARGET, 4), TARGET, 5))
+    >>> first = Step(prompt(), "target", 3)
+    >>> steps_after(first, Step(Step(first, "target", 4), "target", 5))
     [Step(target[1], 4 tokens), Step(target[2], 5 tokens)]
     """
     steps: list[Step] = []

@@ -27,6 +27,7 @@ __all__ = [
     "methods_named",
 ]
 
+
 ADAPTIVE: Final = " adaptive"
 """Behind the name of a method whose drafted tokens are verified where that pays."""
 PROPOSED: Final = tuple(name for name in METHOD_NAMES if not method(name).ablation)
@@ -36,7 +37,7 @@ _OTHERS: Final = {of: name for name, of in OF_ENGINES.items() if name not in (*_
 
 
 def methods_named(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the methods of these names, in the catalogue or as engines call them; of none all but ablations."""
+    """Return the methods of these names, in the catalogue or as engines call them; without names all but ablations."""
     known = dict.fromkeys((*OF_ENGINES, *METHOD_NAMES))
     return tuple(dict.fromkeys(choice("methods", catalogue_name(name), known) for name in names)) or PROPOSED
 
