@@ -265,15 +265,30 @@ class Method:
         return {k.name: k.default if given.get(k.name) is None else k.validate(given[k.name]) for k in self.knobs}
 
     def build(self, **given: Any) -> Callable[[Step], Algorithm]:
-        """Return what turns a prompt into the method's generator."""
+        """Return what turns a prompt into the method's generator.
+
+        Raises
+        ------
+        ParameterError : as `settings`.
+        """
         return self.algorithm(**self.settings(given))
 
     def most_per_pass(self, **given: Any) -> int:
-        """Return the most tokens that a target pass commits."""
+        """Return the most tokens that a target pass commits.
+
+        Raises
+        ------
+        ParameterError : as `settings`.
+        """
         return self.most_tokens(**self.settings(given))
 
     def most_sequences(self, **given: Any) -> int:
-        """Return the most target sequences in flight at one time."""
+        """Return the most target sequences in flight at one time.
+
+        Raises
+        ------
+        ParameterError : as `settings`.
+        """
         return self.in_flight(**self.settings(given))
 
 

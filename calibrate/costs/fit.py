@@ -77,6 +77,10 @@ def fit_cost(
         predictions with the fit.
     use : use of the engine; without a record of that use, the record of ``steps`` is used.
     reread : cached tokens that a prefill reads again, see `calibrate.replay.recorded.reread_tokens`.
+
+    Raises
+    ------
+    CalibrationError : no decode sample at batch 1, or no prefill sample.
     """
     sweep = fit_sweep(record, rng)
     in_use = record.work_in(use)

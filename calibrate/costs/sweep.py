@@ -69,6 +69,10 @@ def fit_sweep(record: EngineRecord, rng: np.random.Generator | None = None) -> S
     ----------
     record : the raw samples; warm-ups are not used.
     rng : if given, fit to a bootstrap resample (within cells).
+
+    Raises
+    ------
+    CalibrationError : no decode sample at batch 1, or no prefill sample.
     """
     decode = [sample for sample in record.decode if sample.tokens == 1]
     if not any(sample.batch == 1 for sample in decode) or not record.prefill:

@@ -45,6 +45,10 @@ async def measure_clients(
     ----------
     number : how often this was done before; each time has other draws, and larger or smaller numbers of clients first.
     work : returns the work of each engine since its last call.
+
+    Raises
+    ------
+    CalibrationError : an engine failed, or the journal cannot be written.
     """
 
     async def measured(n: int) -> dict[str, Any]:

@@ -85,6 +85,10 @@ async def run_loop(
     clock : wall clock with real engines, which otherwise have nothing to do.
     questions : the prompts, which the clients send in turns, with other seeds each time.
     seconds : length of the loop, > 0; the window opens after a fifth of it.
+
+    Raises
+    ------
+    CalibrationError : a request was refused or failed.
     """
     engine: Any = clock.backend(TARGET)  # a model set's engines keep statistics
     wanted = {} if speculation is None else {TARGET: speculation}

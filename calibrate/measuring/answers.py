@@ -95,6 +95,10 @@ async def measure_answer(
     Parameters
     ----------
     apart : whether prefix caches are emptied before each answer; not possible during concurrent answers.
+
+    Raises
+    ------
+    CalibrationError : an engine failed.
     """
     fresh = clock.fresh if apart else _nothing
     await fresh()

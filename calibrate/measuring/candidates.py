@@ -48,6 +48,10 @@ async def measure_beams(clock: WallClock, problem: Problem, truth: Truth | None 
     ----------
     clock : wall clock with real engines; its scorers must include rewards and likelihoods.
     width : candidates per position and model, >= 1; 0: no answer.
+
+    Raises
+    ------
+    CalibrationError : an engine failed, or does not report likelihoods.
     """
     if not width:
         return Surveyed(records=[], spans={})

@@ -26,6 +26,10 @@ async def work_done(
     ----------
     engines : name -> engine, for all engines of the machine, to determine when several worked at once.
     outside : name -> seconds that requests spent outside their engine, where known.
+
+    Raises
+    ------
+    CalibrationError : an engine has ended.
     """
     outside = outside or {}
     statistics = {name: await engine.stats(clear=True) for name, engine in engines.items()}

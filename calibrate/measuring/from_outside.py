@@ -106,6 +106,10 @@ async def measure_server(
     Parameters
     ----------
     options : batch sizes and lengths; lengths are in words here, and the server's token counts are recorded.
+
+    Raises
+    ------
+    CalibrationError : the server failed, or the iterations of a single request cannot be timed.
     """
     prompts = _prompts(random.Random(options.seed))
     decode: list[DecodeSample] = []

@@ -150,7 +150,12 @@ def steadiness(sentinels: Sequence[tuple[float, float]]) -> Steadiness | None:
 
 
 def check_steadiness(sentinels: Mapping[str, Sequence[tuple[float, float]]]) -> None:
-    """Raise an error if the machine was not steady."""
+    """Raise an error if the machine was not steady.
+
+    Raises
+    ------
+    UnstableMeasurementError : a limit is exceeded; the message has the values and a remedy.
+    """
     measured = {name: steadiness(values) for name, values in sentinels.items()}
     complaints = {name: s.complaint() for name, s in measured.items() if s is not None and s.complaint()}
     if not complaints:

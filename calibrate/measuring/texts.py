@@ -42,7 +42,12 @@ async def measure_texts(
     within_s: float = math.inf,
     at_once: int = AT_ONCE,
 ) -> None:
-    """Answer questions concurrently into a journal; questions that it holds are not answered again."""
+    """Answer questions concurrently into a journal; questions that it holds are not answered again.
+
+    Raises
+    ------
+    CalibrationError : an engine failed, or the journal cannot be written.
+    """
     await clock.fresh()
     inspected = replace(inspection, drafts=min(inspection.drafts, 1))
     waiting, until = iter(problems), time.monotonic() + within_s

@@ -116,6 +116,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield the name of a temporary file with the same suffix; at the end that file replaces ``path``.
 
     A link stays a link, and its file is replaced; a file keeps its mode and owner, a new one has the mode of the umask.
+
+    Raises
+    ------
+    OSError : as `write_atomically`; it names ``path``.
     """
     temporary = None
     try:

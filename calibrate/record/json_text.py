@@ -64,6 +64,10 @@ def json_lines(text: str, where: str) -> Iterator[tuple[int, Any]]:
     Yields
     ------
     The number of a line, from 1, and its value.
+
+    Raises
+    ------
+    SchemaError : as `parse_json`.
     """
     # Not splitlines: JSON strings may contain the other line separators of Unicode.
     for number, line in enumerate(text.split("\n"), 1):
@@ -72,7 +76,12 @@ def json_lines(text: str, where: str) -> Iterator[tuple[int, Any]]:
 
 
 def one_line_strings(data: Any, text: str, where: str) -> None:
-    """Refuse keys and strings that would break a line or control a terminal where they are printed."""
+    """Refuse keys and strings that would break a line or control a terminal where they are printed.
+
+    Raises
+    ------
+    SchemaError : with the place inside the file.
+    """
     if not _MAY_HOLD.search(text):
         return
     for place, string in _strings(data):
@@ -83,7 +92,12 @@ def one_line_strings(data: Any, text: str, where: str) -> None:
 
 
 def check_version(data: Any, supported: int, where: str, remedy: str) -> None:
-    """Refuse data whose ``schema_version`` is not the supported integer; true and 1.0 are no versions."""
+    """Refuse data whose ``schema_version`` is not the supported integer; true and 1.0 are no versions.
+
+    Raises
+    ------
+    SchemaError : another version, or none.
+    """
     version = data.get("schema_version") if isinstance(data, dict) else None
     if type(version) is not int or version != supported:
         raise SchemaError(f"{where}: schema_version={shown(repr(version))} must be {supported}; {remedy}")
@@ -94,7 +108,12 @@ def _too_deep(where: str) -> SchemaError:
 
 
 def check_depth(text: str, where: str) -> None:
-    """Refuse brackets nested deeper than `MOST_DEPTH`; those in strings do not count."""
+    """Refuse brackets nested deeper than `MOST_DEPTH`; those in strings do not count.
+
+    Raises
+    ------
+    SchemaError : deeper nesting.
+    """
     depth = 0
     for bracket in _BRACKET.finditer(_STRING.sub("", text)):
         depth += 1 if bracket[0] in "[{" else -1

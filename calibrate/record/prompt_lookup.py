@@ -49,6 +49,10 @@ def count_acceptance(
     texts : token ids of each prompt and of the text generated after it.
     max_ngram : longest n-gram looked up, >= 1.
     n_speculative : tokens drafted per target pass at most, >= 1.
+
+    Raises
+    ------
+    ParameterError : a count is below 1.
     """
     from calibrate.record.token_records import NGramRecord
 

@@ -121,7 +121,12 @@ class TokenRecord(Record):
     def counted(
         cls, method: str, settings: Mapping[str, int | float | str | bool], answers: Sequence[TokenAnswer]
     ) -> Self:
-        """Return the record of answers, with counts computed from their passes."""
+        """Return the record of answers, with counts computed from their passes.
+
+        Raises
+        ------
+        ValueError : a pass drafted more than ``k2 - 1`` tokens.
+        """
         requests = [request for answer in answers for request in answer.requests]
         passes = [sample for request in requests for sample in request.passes]
         positions = range(int(settings["k2"]) - 1)

@@ -118,6 +118,10 @@ class System:
         ----------
         places : role -> role to whose processor its engine is moved, or ``own``: a
             processor of its own.
+
+        Raises
+        ------
+        ParameterError : an unknown role, or a role whose engine has other roles too.
         """
         if not places:
             return self
@@ -189,6 +193,11 @@ def system_of(
         are not: the simulator estimates their variance), the figures and assumptions of a published profile are drawn
         within their half-widths. None for the best estimate.
     corruption : share of acceptance lost after a wrong step, in [0, 1]; default the estimate from recorded answers.
+
+    Raises
+    ------
+    CalibrationError : the profile's timings are not enough to fit a cost model.
+    ParameterError : the profile has only timings.
     """
     if profile.source == "latency":
         rule = "holds timings only: give a profile with acceptance, and this one as its latency"

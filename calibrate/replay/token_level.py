@@ -117,7 +117,12 @@ class TokenLevel:
         self._tables: dict[tuple[str, int | None], tuple[dict[int, TableCost], np.random.Generator | None]] = {}
 
     def model(self, configuration: Configuration, system: System, resample: int | None = None) -> TokenModel | None:
-        """Return the model of a configuration's token level; None if it has none."""
+        """Return the model of a configuration's token level; None if it has none.
+
+        Raises
+        ------
+        ParameterError : the profile has no record of that method at those settings.
+        """
         if configuration.token is None:
             return None
         model = self.find(configuration.token, configuration.token_knobs, system, resample)

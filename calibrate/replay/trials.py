@@ -41,6 +41,11 @@ class Trials:
     slower : engine name -> time of its work / time by the profile, [-]; default 1.
     places : role -> role to whose processor its engine is moved (`calibrate.replay.system.System.placed`).
     behaviour : answers in place of the profile's.
+
+    Raises
+    ------
+    CalibrationError : the profile's timings are not enough to fit a cost model.
+    ParameterError : the profile has only timings.
     """
 
     def __init__(
@@ -151,7 +156,12 @@ class Trials:
         return what
 
     def token_model(self, configuration: Configuration) -> TokenModel | None:
-        """Return the model of a configuration's token level; None if it has none."""
+        """Return the model of a configuration's token level; None if it has none.
+
+        Raises
+        ------
+        ParameterError : a token-level method without a record in the profile.
+        """
         self._refuse_unknown(configuration)
         return self.token_level.model(configuration, self._suited(configuration, None))
 
@@ -162,7 +172,12 @@ class Trials:
         return n if several and self._own_answers and known is not None and 0 < n < known else known
 
     def fits(self, configuration: Configuration) -> Mapping[str, CostFit]:
-        """Return the fits of the engines' costs in a configuration's use, with its token level; empty: no timings."""
+        """Return the fits of the engines' costs in a configuration's use, with its token level; empty: no timings.
+
+        Raises
+        ------
+        ParameterError : a token-level method without a record in the profile.
+        """
         system, model = self._suited(configuration, None), self.token_model(configuration)
         fits = system.fits.get(system.use, {})
         if not fits or model is None or model.decoding is None:

@@ -76,6 +76,11 @@ async def run_under_load(
     Every load draws its own answers, so that its errors are its own.
 
     Every configuration answers some questions before, with the largest number of clients, as a warm-up.
+
+    Raises
+    ------
+    ParameterError : more clients than a round has questions.
+    CalibrationError : an engine failed, or the journal cannot be written.
     """
     for load, questions in product(loads, rounds):
         check_clients(load, len(questions))

@@ -120,6 +120,10 @@ async def run_interleaved(
     n_plain : answers of plain decoding per problem, each with other seeds; >= 1.
     work : returns the work of each engine since its last call; called after every run.
     progress : called once per answer, ``len(problems) * (len(methods) + n_plain)`` times.
+
+    Raises
+    ------
+    CalibrationError : an engine failed, or the journal cannot be written.
     """
     if len(problems) < 2:
         raise ParameterError("problems", len(problems), "must be at least 2, for an interval")

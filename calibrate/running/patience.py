@@ -34,7 +34,12 @@ class Patience:
         self.n_repeated = 0
 
     async def __call__(self, once: Callable[[], Awaitable[T]]) -> T:
-        """Return what a piece gives."""
+        """Return what a piece gives.
+
+        Raises
+        ------
+        CalibrationError : an error that is not transient, or has not passed in time.
+        """
         wait, first = FIRST_WAIT_S, None
         while True:
             try:

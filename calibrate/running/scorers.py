@@ -90,7 +90,12 @@ class LikelihoodScorer:
             raise ParameterError("temperature", self.temperature, "must be a finite number > 0")
 
     async def score(self, candidate: Step, *, engine: Backend) -> Reply[float, Likelihood | None]:
-        """Score by a forward pass; if the engine has cached the prefix, over the step only."""
+        """Score by a forward pass; if the engine has cached the prefix, over the step only.
+
+        Raises
+        ------
+        CalibrationError : the engine does not compute likelihoods of a given text.
+        """
         if not isinstance(engine, TellsLikelihood):
             raise CalibrationError(f"{engine.name} computes no likelihood of a given text, which this method needs")
         prompt, n_scored = _ids(candidate, engine)
@@ -126,7 +131,12 @@ class PromptChooser:
     """The reply that refuses all candidates; ``None``: one candidate is always taken."""
 
     async def choose(self, candidates: Sequence[Step], *, engine: Backend) -> Reply[Selection, Choice]:
-        """Choose by a forward pass over all candidates; the score is the probability of the reply."""
+        """Choose by a forward pass over all candidates; the score is the probability of the reply.
+
+        Raises
+        ------
+        ParameterError : more candidates than letters.
+        """
         if len(candidates) > len(self.letters):
             raise ParameterError("width", len(candidates), f"must be at most {len(self.letters)}: no letters are left")
         replies = self.letters[: len(candidates)] + (() if self.none is None else (self.none,))

@@ -121,7 +121,13 @@ class WallClock:
         self._left_running: set[ReplyTask] = set()
 
     async def root(self, text: str) -> Step:
-        """The prompt as the root of a tree of steps."""
+        """The prompt as the root of a tree of steps.
+
+        Raises
+        ------
+        ParameterError : the text is empty.
+        CalibrationError : the template cannot be applied.
+        """
         if not text:
             raise ParameterError("prompt", text, "must not be empty")
         if self.template is not None:
@@ -142,6 +148,10 @@ class WallClock:
 
         Requests that the algorithm leaves running at its end continue in the background; see `drain`. If the run fails
         or is cancelled, all requests in flight are aborted first.
+
+        Raises
+        ------
+        CalibrationError : an engine failed; the message names the operation.
         """
         session = WallSession(stream, speculation)
         drive = Drive(self.perform, session)
@@ -182,7 +192,12 @@ class WallClock:
         await self.drain()
 
     def backend(self, role: str) -> Backend:
-        """The backend of a role."""
+        """The backend of a role.
+
+        Raises
+        ------
+        CalibrationError : the role has no backend.
+        """
         return _known(self.roles, role, "backend")
 
     async def perform(self, operation: Operation, session: WallSession, progress: Progress) -> Reply[Any, Any]:
@@ -250,7 +265,12 @@ class WallClock:
         return await backend.generate(request, progress)
 
     async def verify(self, operation: Verify, stream: str) -> Reply[Verdict, Choice | None]:
-        """The verdict on a draft, and the model's reply."""
+        """The verdict on a draft, and the model's reply.
+
+        Raises
+        ------
+        CalibrationError : the operation's role has no verifier.
+        """
         role, depth, branch = operation.role, operation.candidate.depth, operation.branch
         verdict, choice = await _known(self.verifiers, role, "verifier").verify(
             operation.candidate,

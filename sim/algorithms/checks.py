@@ -52,7 +52,12 @@ class Check:
 
 
 def confidence(verify: Verify) -> float:
-    """Probability that the verifier gives to its own verdict (ConfSpec, Equation 3)."""
+    """Probability that the verifier gives to its own verdict (ConfSpec, Equation 3).
+
+    Raises
+    ------
+    ParameterError : the verdict has no score that could be a probability of yes.
+    """
     score: float | None = verify.result.score
     if score is None or not 0.0 <= score <= 1.0:
         raise ParameterError("score", score, f"of the verifier {verify.role!r} must be a probability")

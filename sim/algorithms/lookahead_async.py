@@ -29,6 +29,10 @@ def lookahead_async(root: Step, *, k1: int, width: int = 1, rules: Rules = PAPER
     width : drafts per position, >= 1 (the paper's W); targets in flight grow as ``width ** depth``.
     rules : scheduling rules; `PAPER`, `RELEASED_CODE` or `EAGER`, or your own.
     check : the verifier of drafts and its threshold.
+
+    Raises
+    ------
+    ParameterError : ``k1`` or ``width`` is not a positive integer.
     """
     check_counts(k1, width)
     return Lookahead(root, k1 + rules.extra_in_flight, width, rules, check).run()
@@ -147,6 +151,10 @@ def distributed(root: Step, *, lookahead: int, servers: int, check: Check = JUDG
     lookahead : drafts between passes, >= 1 (the paper's lookahead).
     servers : passes in flight at most, >= 1 (its speculation parallelism).
     check : the verifier of drafts and its threshold.
+
+    Raises
+    ------
+    ParameterError : ``lookahead`` or ``servers`` is not a positive integer.
     """
     check_count("lookahead", lookahead)
     check_count("servers", servers)

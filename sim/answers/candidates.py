@@ -41,7 +41,12 @@ class BeamAnswer:
         return listed[branch]
 
     def generate(self, operation: Generate) -> Step:
-        """Return the recorded candidate of this position, role and branch."""
+        """Return the recorded candidate of this position, role and branch.
+
+        Raises
+        ------
+        ParameterError : that many candidates were not recorded.
+        """
         prefix = operation.prefix
         depth = prefix.depth + 1
         recorded = self._candidate(operation.role, depth, operation.branch)
@@ -52,7 +57,12 @@ class BeamAnswer:
         return step
 
     def score(self, operation: Score) -> float:
-        """Return the role's recorded score of this candidate; for the role `RANDOM` a uniform random number."""
+        """Return the role's recorded score of this candidate; for the role `RANDOM` a uniform random number.
+
+        Raises
+        ------
+        ParameterError : no score of the role was recorded.
+        """
         step, branch = operation.candidate, operation.branch
         if operation.role == RANDOM:
             drawn = stream(0, f"replay/chance/{branch}", self._index).random(step.depth + 1)

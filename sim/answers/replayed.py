@@ -64,11 +64,21 @@ class TraceBehaviour:
         return TraceAnswer(self.traces[index % len(self.traces)], index, self.corruption, ends_alone=self.ends_alone)
 
     def baseline_answer(self, index: int) -> BaselineAnswer:
-        """Return the recorded answer of plain decoding to the same question."""
+        """Return the recorded answer of plain decoding to the same question.
+
+        Raises
+        ------
+        ParameterError : none was recorded.
+        """
         return BaselineAnswer(self.traces[index % len(self.traces)])
 
     def beam_answer(self, index: int) -> BeamAnswer:
-        """Return the recorded candidates of both models for question ``index`` modulo the questions with candidates."""
+        """Return the recorded candidates of both models for question ``index`` modulo the questions with candidates.
+
+        Raises
+        ------
+        ParameterError : no candidates were recorded.
+        """
         n = sum(1 for _ in takewhile(lambda trace: trace.beams, self.traces)) or len(self.traces)
         return BeamAnswer(self.traces[index % n], index)
 
@@ -113,7 +123,12 @@ class TraceAnswer:
         return result
 
     def verify(self, operation: Verify) -> Verdict:
-        """Return the recorded verdict of this position, branch and role, at the operation's threshold."""
+        """Return the recorded verdict of this position, branch and role, at the operation's threshold.
+
+        Raises
+        ------
+        ParameterError : the verifier's scores, or that many drafts of a position, were not recorded.
+        """
         candidate, role, threshold = operation.candidate, operation.role, operation.threshold
         if role == RANDOM and candidate.depth < self._n:  # past the recorded end it refuses, so that the answer ends
             score = self._chance(f"chance/{operation.branch}", candidate.depth)
@@ -131,7 +146,12 @@ class TraceAnswer:
         return Verdict(score >= limit, score)
 
     def score(self, operation: Score) -> float:
-        """Return the recorded score of this position, branch and role; target steps have none."""
+        """Return the recorded score of this position, branch and role; target steps have none.
+
+        Raises
+        ------
+        ParameterError : it was not recorded; scores of target steps never are, see `TraceBehaviour.beam_answer`.
+        """
         if operation.candidate.role == TARGET:
             rule = "has no scores of target steps: replay methods that choose among candidates on recorded candidates"
             raise ParameterError("replay", operation.role, rule)
@@ -141,7 +161,12 @@ class TraceAnswer:
         return self._at(operation.candidate.depth).draft(operation.branch).score(operation.role)
 
     def choose(self, operation: Choose) -> Selection:
-        """Return the candidate with the best recorded score of the role, the first on a tie; none below 0."""
+        """Return the candidate with the best recorded score of the role, the first on a tie; none below 0.
+
+        Raises
+        ------
+        ParameterError : scores of the role were not recorded.
+        """
         step = self._at(operation.candidates[0].depth)
         scores = [
             _REFUSED if self._turned(candidate, i) is False else step.draft(i).score(operation.role)

@@ -97,6 +97,10 @@ class DrawnPasses:
 
     Of a step only the number of passes is kept: their tokens are functions of their place (`sim.random_streams`), and
     computed again where somebody asks for them.
+
+    Raises
+    ------
+    ParameterError : no row of probabilities that sum to 1.
     """
 
     pmf: tuple[float, ...]
@@ -185,6 +189,10 @@ class RecordedPasses:
 
     Acceptance is correlated within a step, and short steps are other text than long ones. Where the request is shorter
     than the step, another request is drawn for the rest.
+
+    Raises
+    ------
+    ParameterError : no request, or one whose passes do not sum to its tokens at least.
     """
 
     requests: tuple[tuple[int, tuple[int, ...]], ...]

@@ -42,7 +42,12 @@ class DraftTrace:
                 raise ParameterError(f"scores[{role}]", score, "must be finite")
 
     def score(self, role: str) -> float:
-        """Return the score by a role."""
+        """Return the score by a role.
+
+        Raises
+        ------
+        ParameterError : no score of the role was recorded.
+        """
         if role not in self.scores:
             known = ", ".join(sorted(self.scores)) or "none"
             raise ParameterError("verifier", role, f"must be one whose scores were recorded ({known}): calibrate again")
@@ -87,7 +92,12 @@ class StepTrace:
             raise ParameterError("judge_score", self.judge_score, "must be finite or None")
 
     def draft(self, branch: int) -> DraftTrace:
-        """Return the draft of a branch, 0 being the one that was judged."""
+        """Return the draft of a branch, 0 being the one that was judged.
+
+        Raises
+        ------
+        ParameterError : that many drafts were not recorded.
+        """
         if branch > len(self.others):
             n = 1 + len(self.others)
             raise ParameterError("width", branch + 1, f"must be at most {n}, the recorded drafts per position")

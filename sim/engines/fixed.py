@@ -20,7 +20,12 @@ __all__ = ["FixedEngine", "PerToken"]
 
 @dataclass(frozen=True, slots=True)
 class PerToken:
-    """Seconds of a request as a linear function of its generated tokens: the costs that `sim.fast` supports."""
+    """Seconds of a request as a linear function of its generated tokens: the costs that `sim.fast` supports.
+
+    Raises
+    ------
+    ParameterError : a time that is negative or not finite.
+    """
 
     token_s: float
     """Time of each generated token, s."""
@@ -38,7 +43,12 @@ class PerToken:
 
 
 class FixedEngine:
-    """A request takes ``seconds(n_tokens, n_prompt, context)``, or a constant >= 0, whatever else runs."""
+    """A request takes ``seconds(n_tokens, n_prompt, context)``, or a constant >= 0, whatever else runs.
+
+    Raises
+    ------
+    ParameterError : a constant that is negative or not finite.
+    """
 
     def __init__(self, seconds: Callable[[int, int, int], float] | float) -> None:
         self._seconds = seconds if callable(seconds) else None

@@ -41,6 +41,10 @@ class PassTable:
     """Measured passes: one cost for each number of rows, interpolated between them.
 
     Beyond the largest measured number of rows the last segment is extrapolated if it rises, else the last time is kept.
+
+    Raises
+    ------
+    ParameterError : no cost for one row.
     """
 
     by_rows: Mapping[int, Cost]

@@ -100,6 +100,10 @@ def controlled_mean(samples: Array, controls: Array, means: Array) -> Controlled
     samples : shape (n,).
     controls : shape (n, controls).
     means : exact means of the controls, shape (controls,).
+
+    Raises
+    ------
+    ParameterError : too few samples for the number of controls.
     """
     n = len(samples)
     if n < controls.shape[1] + 3:

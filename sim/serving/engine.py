@@ -102,7 +102,12 @@ class ServingEngine(BatchEngine):
         self.waited_s = 0.0
 
     def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
-        """Start a request."""
+        """Start a request.
+
+        Raises
+        ------
+        ParameterError : it does not fit into the empty cache.
+        """
         request = operation.job = Request(operation, n_tokens, n_prompt, context, done)
         if request.depth + n_tokens > self.cache.capacity:
             rule = f"must hold a request of {request.depth + n_tokens} tokens: give it more, or ask for less"

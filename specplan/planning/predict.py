@@ -205,6 +205,10 @@ class Predictor:
         Parameters
         ----------
         index : which answer; recorded answers are taken modulo their count.
+
+        Raises
+        ------
+        ParameterError : as `predict`.
         """
         return Timeline.of(session_of(self.trials.trial(configuration), index), f"simulated, {configuration.name}")
 

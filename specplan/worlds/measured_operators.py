@@ -61,6 +61,10 @@ def with_operators(passes: PassModel, wanted: Operators = "auto") -> tuple[PassM
 
     ``auto`` takes measured operators where the GPU's own constants are only scaled by data sheets: there they are
     nearer to served iterations and loads. Elsewhere the fitted constants are as near or nearer.
+
+    Raises
+    ------
+    ParameterError : ``wanted`` is none of `Operators`.
     """
     if wanted not in get_args(Operators):
         raise ParameterError("operators", wanted, f"must be one of {', '.join(get_args(Operators))}")

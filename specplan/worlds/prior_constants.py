@@ -138,7 +138,12 @@ def constants() -> PriorConstants:
 
 
 def kind_of(domain: str) -> str:
-    """Return the kind of text that a data set is of; a kind is its own."""
+    """Return the kind of text that a data set is of; a kind is its own.
+
+    Raises
+    ------
+    ParameterError : neither a kind nor a data set; the message suggests the nearest.
+    """
     name = domain.strip().lower()
     kinds = dict.fromkeys(DOMAIN_OF.values())
     return DOMAIN_OF.get(name) or choice("domain", name, [*kinds, *DOMAIN_OF])

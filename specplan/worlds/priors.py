@@ -99,7 +99,12 @@ class TokenCurves:
         return at_length(self.worlds[:, :k], self.drafted, k, self.slopes)
 
     def tokens(self, k2: int) -> Prior:
-        """Return the prior of tokens per round, for up to k2 - 1 drafted ones."""
+        """Return the prior of tokens per round, for up to k2 - 1 drafted ones.
+
+        Raises
+        ------
+        ParameterError : k2 outside [1, `MOST_DRAFTS` + 1].
+        """
         if isinstance(k2, bool) or not isinstance(k2, int) or not 1 <= k2 <= MOST_DRAFTS + 1:
             raise ParameterError("k2", k2, f"must be an integer in [1, {MOST_DRAFTS + 1}]")
         lengths = 1.0 + np.cumprod(self.at(k2 - 1), axis=1).sum(axis=1)
@@ -128,12 +133,22 @@ def token_prior(method: str, k2: int, domain: str | None = None) -> Prior:
 
 @cache
 def token_curves(method: str, domain: str | None = None) -> TokenCurves:
-    """Return the worlds of a method that drafts tokens, each of one curve for all k2."""
+    """Return the worlds of a method that drafts tokens, each of one curve for all k2.
+
+    Raises
+    ------
+    ParameterError : as `token_prior`.
+    """
     return curves_from(constants(), method, domain)
 
 
 def curves_from(fitted: PriorConstants, method: str, domain: str | None) -> TokenCurves:
-    """Return the worlds by some constants: `token_curves` by the shipped ones."""
+    """Return the worlds by some constants: `token_curves` by the shipped ones.
+
+    Raises
+    ------
+    ParameterError : as `token_prior`.
+    """
     kind = None if domain is None else kind_of(domain)
     chosen = choice("method", method, (*fitted.token, "prompt-lookup"))
     rng = np.random.default_rng(20_260_101)  # the same worlds whenever they are asked for
@@ -176,7 +191,12 @@ def step_prior(task: str | None = None) -> Prior:
 
 
 def step_prior_from(fitted: StepConstants, task: str | None) -> Prior:
-    """Return the prior of alpha1 by some constants."""
+    """Return the prior of alpha1 by some constants.
+
+    Raises
+    ------
+    ParameterError : as `step_prior`.
+    """
     named = None if task is None else task.strip().lower()
     key, spread = "all", fitted.spread_all
     if named is not None and named in DOMAIN_OF and named in fitted.tasks:

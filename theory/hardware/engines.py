@@ -204,6 +204,10 @@ def nearest_engine(name: str, version: str) -> EngineConstants:
 
     Named builds of development branches without a number count as the earliest.
 
+    Raises
+    ------
+    ParameterError : an unknown engine.
+
     >>> nearest_engine("trtllm", "gpt-oss-dev").version, nearest_engine("vllm", "0.31").version
     ('0.21.0', '0.18.0')
     """

@@ -76,7 +76,12 @@ class FromNames(Simulator):
 
     @cached_property
     def considered(self) -> Considered:
-        """What can be evaluated."""
+        """What can be evaluated.
+
+        Raises
+        ------
+        ParameterError : the target does not fit, even without a drafter.
+        """
         return considered(self.deployment, self._methods, self._budget)
 
     def best_of_each_kind(self, answers: int, before: Best) -> Best:

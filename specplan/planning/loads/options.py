@@ -164,7 +164,12 @@ def considered(deployment: Deployment, names: Sequence[str], budget: Budget | No
 
 
 def check_named(deployment: Deployment, names: Sequence[str]) -> None:
-    """Refuse methods, named as users type them, that lack what they need whatever the room: others are no answer."""
+    """Refuse methods, named as users type them, that lack what they need whatever the room: others are no answer.
+
+    Raises
+    ------
+    ParameterError : one needs what is not there; the text says what.
+    """
     for name in names:
         specs = [method(one) for one in methods_named([name])]
         lacking = [what for spec in specs if spec.level != "baseline" for what in _lacking(deployment, spec)]
@@ -212,7 +217,12 @@ def _say_what_has_no_room(result: Considered) -> None:
 
 
 def room_of(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> MemoryPlan:
-    """Return what fits on the GPUs of one copy."""
+    """Return what fits on the GPUs of one copy.
+
+    Raises
+    ------
+    ParameterError : the models do not fit.
+    """
     return memory_plan(
         list(_models(deployment, configuration, arrangement)),
         gpu_bytes=deployment.gpu.memory,

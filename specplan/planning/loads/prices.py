@@ -40,7 +40,12 @@ def dollars_of(deployment: Deployment, row: LoadRow) -> Dollars | None:
 
 
 def gpus_named(text: str) -> list[Gpu]:
-    """Return the GPUs of a list of names with commas between them."""
+    """Return the GPUs of a list of names with commas between them.
+
+    Raises
+    ------
+    ParameterError : an unknown GPU, or one that is named twice.
+    """
     by_name: dict[str, Gpu] = {}
     for name in text.split(","):
         gpu = gpu_named(name.strip())

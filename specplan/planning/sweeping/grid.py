@@ -120,7 +120,12 @@ class Grid(_Record):
         return {name: one.values() if isinstance(one, Span) else list(one) for name, one in self.vary.items()}
 
     def points(self) -> list[Point]:
-        """Return all points, the last name fastest. Of those that differ in a knob that their method lacks, one."""
+        """Return all points, the last name fastest. Of those that differ in a knob that their method lacks, one.
+
+        Raises
+        ------
+        ParameterError : a name or value that nothing takes, or too many points.
+        """
         axes = self.axes
         count = math.prod(len(values) for values in axes.values())
         if count > MOST_POINTS:
@@ -198,7 +203,12 @@ class Point:
 
 
 def read_grid(path: str | Path) -> Grid:
-    """Read a grid."""
+    """Read a grid.
+
+    Raises
+    ------
+    SchemaError : no TOML, or not of this form; the path inside the file is named.
+    """
     text = read_text(path, "a grid", most_bytes=1 << 20)
     try:
         return grid_of(tomllib.loads(text), shown(str(path)))
@@ -207,7 +217,12 @@ def read_grid(path: str | Path) -> Grid:
 
 
 def grid_of(data: Mapping[str, Any], source: str = "grid") -> Grid:
-    """Return the grid of what a file holds."""
+    """Return the grid of what a file holds.
+
+    Raises
+    ------
+    SchemaError : it is not of this form; the path inside it is named.
+    """
     try:
         return Grid.model_validate(dict(data))
     except ValidationError as error:

@@ -19,7 +19,12 @@ _PLAIN: Final = "plain decoding"
 
 
 def best_by_place(rows: Sequence[Row], x: str, y: str, kind: str = "") -> dict[tuple[Any, Any], Row]:
-    """Return the fastest row of each place; of one method if ``kind`` says so."""
+    """Return the fastest row of each place; of one method if ``kind`` says so.
+
+    Raises
+    ------
+    ParameterError : a name that is no column, or has no values.
+    """
     for name in (x, y):
         if all(row.get(name) is None for row in rows):
             known = sorted(key for key in rows[0] if any(row.get(key) is not None for row in rows))

@@ -86,7 +86,12 @@ def _columns(rows: Sequence[Row]) -> list[str]:
 
 
 def write_rows(rows: Sequence[Row], path: Path) -> None:
-    """Write a table, all at once or not at all."""
+    """Write a table, all at once or not at all.
+
+    Raises
+    ------
+    SpecplanError : pyarrow is not installed, and the file is to be parquet.
+    """
     columns = _columns(rows)
     if path.suffix.lower() == ".csv":
         with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
@@ -111,7 +116,12 @@ def _alike(values: list[Any]) -> list[Any]:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Read a table that `write_rows` wrote."""
+    """Read a table that `write_rows` wrote.
+
+    Raises
+    ------
+    SchemaError : it is none.
+    """
     with opened(path, "a sweep") as file:
         if path.suffix.lower() == ".csv":
             try:

@@ -28,7 +28,12 @@ _MOST: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockSizes:
-    """How many tokens a drafter of blocks drafts."""
+    """How many tokens a drafter of blocks drafts.
+
+    Raises
+    ------
+    ParameterError : not 1 <= least <= trained <= most.
+    """
 
     least: int
     trained: int

@@ -15,7 +15,12 @@ __all__ = ["layer_groups"]
 
 
 def layer_groups(fields: ConfigFields, family: Family) -> tuple[Layers, ...]:
-    """Return the layers of a model, alike ones together, in the order in which their kind first occurs."""
+    """Return the layers of a model, alike ones together, in the order in which their kind first occurs.
+
+    Raises
+    ------
+    SchemaError : a field that the layers need is missing, or two contradict each other; the text names it.
+    """
     pairs: Sequence[tuple[Mixer, FeedForward | None]]
     if family.paired:
         pairs = list(zip(mixers(fields, family), _feed_forwards(fields, family), strict=True))

@@ -25,6 +25,10 @@ def published_precision(config: Mapping[str, Any], cache: str = "bf16") -> Preci
     Parameters
     ----------
     cache : format of the cache where the file does not say it.
+
+    Raises
+    ------
+    SchemaError : a way of quantising that is not known; the text names it.
     """
     quantisation = config.get("quantization_config") or config.get("compression_config")
     found = _published(quantisation, config)

@@ -24,7 +24,12 @@ def exists(path: Path) -> bool:
 
 
 def config_in(file: Path) -> dict[str, Any]:
-    """Return the content of a configuration, with that of the ``hf_quant_config.json`` beside it where it has none."""
+    """Return the content of a configuration, with that of the ``hf_quant_config.json`` beside it where it has none.
+
+    Raises
+    ------
+    SchemaError : it cannot be read, is too long, or is not a JSON object.
+    """
     config = _object_in(file)
     beside = file.with_name("hf_quant_config.json")
     if "quantization_config" not in config and file.name == "config.json" and exists(beside):

@@ -37,7 +37,12 @@ _OTHERS: Final = {of: name for name, of in OF_ENGINES.items() if name not in (*_
 
 
 def methods_named(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the methods of these names, in the catalogue or as engines call them; without names all but ablations."""
+    """Return the methods of these names, in the catalogue or as engines call them; without names all but ablations.
+
+    Raises
+    ------
+    ParameterError : no method of that name.
+    """
     known = dict.fromkeys((*OF_ENGINES, *METHOD_NAMES))
     return tuple(dict.fromkeys(choice("methods", catalogue_name(name), known) for name in names)) or PROPOSED
 

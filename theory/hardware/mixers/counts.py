@@ -10,7 +10,12 @@ __all__ = ["check_counts"]
 
 
 def check_counts(record: object, optional: tuple[str, ...] = (), skipped: tuple[str, ...] = ()) -> None:
-    """Refuse a record with a field that is no integer >= 1; ``optional`` ones may be None or 0."""
+    """Refuse a record with a field that is no integer >= 1; ``optional`` ones may be None or 0.
+
+    Raises
+    ------
+    ParameterError : names the field.
+    """
     for field in fields(record):  # type: ignore[arg-type]  # a dataclass
         value = getattr(record, field.name)
         if field.name in skipped or (field.name in optional and value in (None, 0)):
