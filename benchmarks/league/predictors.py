@@ -114,14 +114,6 @@ def _driven(tokens_per_s: float, between_s: float) -> dict[str, float]:
     return {"throughput under load": tokens_per_s, "time between outputs": 1e3 * between_s}
 
 
-def _same(passes: PassModel) -> PassModel:
-    return passes
-
-
-def _unfitted(passes: PassModel) -> PassModel:
-    return replace(passes, gpu=unmeasured(passes.gpu))
-
-
 def _by_tables(passes: PassModel) -> PassModel:
     served, note = with_operators(passes, "measured")
     if served.measured is None:
@@ -177,13 +169,13 @@ PREDICTORS: Final = (
     Predictor(
         "specplan",
         "`plan --target`'s passes and rounds, with the constants of the GPU and the engine.",
-        _by_passes(_same),
+        _by_passes(lambda passes: passes),
     ),
     Predictor(
         LEFT_OUT,
         "The same with the GPU's constants scaled from another one's by the data sheets, as if nobody had measured it: "
         "the H100's, for the H100 the H200's.",
-        _by_passes(_unfitted),
+        _by_passes(lambda passes: replace(passes, gpu=unmeasured(passes.gpu))),
     ),
     Predictor(
         TABLES,

@@ -47,19 +47,16 @@ def effective(*, stolen: float | None = None, **parts: Mapping[str, Any]) -> dic
     stolen : share of the requested CPU time that a hypervisor gave to others during the runs, in [0, 1], if known.
     parts : parameters of each part by name.
     """
-    machine = {**_machine(), **({} if stolen is None else {"cpu_time_stolen": round(stolen, 4)})}
-    record: dict[str, Any] = json.loads(json.dumps({**parts, "machine": machine}, default=str))
-    return record
-
-
-def _machine() -> dict[str, Any]:
-    """Software and cores of the machine that runs the command; servers may be elsewhere."""
-    return {
+    machine: dict[str, Any] = {  # the one that runs the command; servers may be elsewhere
         "specplan": __version__,
         "python": platform.python_version(),
         "os": platform.platform(terse=True),
         "n_cores": len(os.sched_getaffinity(0)),
     }
+    if stolen is not None:
+        machine["cpu_time_stolen"] = round(stolen, 4)
+    record: dict[str, Any] = json.loads(json.dumps({**parts, "machine": machine}, default=str))
+    return record
 
 
 def of_profile(profile: Profile) -> dict[str, Any]:

@@ -107,7 +107,10 @@ class Measured:
         block, anew = self._meter.block, False
         if block is not None and block.load == load:
             if block.configuration != self._plain and not self._may_lose(comparison, in_flight, now):
-                self._broke_off(load, comparison)
+                rest = "" if comparison.broke_off() is None else "; whether it gains is unknown again"
+                self._tell(
+                    f"at {load} in flight {comparison.candidate.name} pauses: it lost what trials may lose{rest}"
+                )
             elif self._is_complete(block, comparison, now):
                 comparison.seconds_per_token = comparison.seconds_per_token or block.seconds_at(now) / block.tokens
                 comparison.complete(lambda blocks: self.budget.pays(blocks * block_answers(load), max(in_flight, 1)))
@@ -228,11 +231,6 @@ class Measured:
         silent = sum(self._meter.silent(comparison.candidate, now)) / answer_s if answer_s else 0.0
         most = (1.0 + comparison.credit) / 2.0 if comparison.candidate.spec.drafts_steps else 1.0
         return max(in_flight, 1), silent, most
-
-    def _broke_off(self, load: int, comparison: Comparison) -> None:
-        changed = comparison.broke_off()
-        rest = "" if changed is None else "; whether it gains is unknown again"
-        self._tell(f"at {load} in flight {comparison.candidate.name} pauses: it lost what trials may lose{rest}")
 
     def _book(self, load: int, seconds: float, n_tokens: int, work: int, *, changing: bool) -> None:
         """Book work on the budget: ``seconds`` for ``n_tokens`` are compared with plain decoding."""

@@ -19,7 +19,6 @@ from typing import Final, Self
 import numpy as np
 
 from calibrate.record.answer_records import StepRecord
-from calibrate.record.engine_records import EngineRecord
 from calibrate.record.profile import Profile
 from sim.configuration import Configuration
 from sim.estimate import Estimate, ratio_of_totals
@@ -177,13 +176,9 @@ def token_times(profile: Profile) -> dict[str, TokenTime]:
     for role in (TARGET, DRAFT):
         engine = profile.engines.get(profile.placement.get(role, ""))
         if engine is not None and engine.decode:
-            times[role] = TokenTime(by_batch=_medians(engine))
+            by_batch: dict[int, list[float]] = {}
+            for sample in engine.decode:
+                if sample.tokens == 1:
+                    by_batch.setdefault(sample.batch, []).append(sample.seconds)
+            times[role] = TokenTime(by_batch={batch: median(seconds) for batch, seconds in by_batch.items()})
     return times
-
-
-def _medians(engine: EngineRecord) -> dict[int, float]:
-    by_batch: dict[int, list[float]] = {}
-    for sample in engine.decode:
-        if sample.tokens == 1:
-            by_batch.setdefault(sample.batch, []).append(sample.seconds)
-    return {batch: median(seconds) for batch, seconds in by_batch.items()}

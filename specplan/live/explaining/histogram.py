@@ -72,9 +72,10 @@ class Histogram:
         """Standard deviation if observations are uniform within buckets: rough, biased upwards, for error bars only."""
         if not self.count:
             return math.nan
-        middles = [self._middle(i) for i in range(len(self.bounds))]
+        ends = list(zip((0.0, *self.bounds), self.bounds, strict=False))
+        middles = [(low + high) / 2.0 if math.isfinite(high) else 1.5 * low for low, high in ends]
         mean = math.fsum(c * x for c, x in zip(self.counts, middles, strict=True)) / self.count
-        within = [(2.0 * (x - low)) ** 2 / 12.0 for x, low in zip(middles, (0.0, *self.bounds), strict=False)]
+        within = [(2.0 * (x - low)) ** 2 / 12.0 for x, (low, _) in zip(middles, ends, strict=True)]
         spread = zip(self.counts, middles, within, strict=True)
         return math.sqrt(math.fsum(c * ((x - mean) ** 2 + inside) for c, x, inside in spread) / self.count)
 
@@ -135,7 +136,3 @@ class Histogram:
             least += taken * lower
             left -= taken
         return least
-
-    def _middle(self, i: int) -> float:
-        low = self.bounds[i - 1] if i else 0.0
-        return (low + self.bounds[i]) / 2.0 if math.isfinite(self.bounds[i]) else 1.5 * low

@@ -108,16 +108,12 @@ def _added(window: Window, round_s: float, chunk: int) -> tuple[tuple[float, flo
     load = window.answers * prefill_s / worked
     likely = -math.expm1(-load)
     passes = max(math.ceil(window.read_tokens / chunk), 1)
-    large = window.histograms["iterations"].above(_most_decoded(window)) / window.iterations
+    most_decoded = max(window.running, 2.0 * window.batch) * (window.k + 1.0)  # in a pass without prompts
+    large = window.histograms["iterations"].above(most_decoded) / window.iterations
     shares = (min(large, likely), likely, min(load, (1.0 + likely) / 2.0))
     added = [min(_cost(share, prefill_s / passes, round_s), most) for share in shares]
     alone = load * math.exp(-load) / likely
     return (min(added) * alone if max(added) < most else 0.0, added[1] * (1.0 + alone) / 2.0, max(added)), ()
-
-
-def _most_decoded(window: Window) -> float:
-    """Tokens that a pass without prompts can commit."""
-    return max(window.running, 2.0 * window.batch) * (window.k + 1.0)
 
 
 def _cost(share: float, pass_s: float, round_s: float) -> float:

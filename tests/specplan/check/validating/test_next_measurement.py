@@ -72,19 +72,6 @@ def test_the_interval_adds_all_in_squares_and_narrows_with_questions() -> None:
         measurements.expected(prediction, 1)
 
 
-def test_the_spread_is_what_resampling_the_simulated_answers_gives() -> None:
-    """The delta method against a bootstrap of ratios of totals at another size."""
-    rng = np.random.default_rng(5)
-    base, own = (rng.lognormal(0.0, 0.4, 200) for _ in range(2))
-    from sim.estimate import ratio_of_totals
-
-    found = ratio_of_totals(base, own)
-    spread = found.stderr * math.sqrt(found.n) / found.value
-    drawn = rng.integers(0, 200, (4000, 50))
-    resampled = np.log(base[drawn].sum(axis=1) / own[drawn].sum(axis=1))
-    assert resampled.std() == pytest.approx(spread / math.sqrt(50), rel=0.06)  # standard error 1.1 %
-
-
 def test_measurements_lie_inside_as_often_as_they_should() -> None:
     """400 measurements of a speedup known exactly: outside with 5 %, beyond 36 by chance with probability 2e-4."""
     profile = paced(measured([True] * 8), list(np.random.default_rng(2).lognormal(0.0, 0.25, 400)))
