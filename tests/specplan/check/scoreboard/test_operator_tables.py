@@ -64,7 +64,6 @@ def test_no_table_of_operators(tmp_path: Path) -> None:
         operator_errors(tmp_path)
 
 
-@pytest.mark.slow
 def test_public_operators() -> None:
     """What bf16 servers rest on stays within what docs/scoreboard.md says."""
     found = {(one.operator, one.gpu, one.weights): one.median for one in operator_errors(public_tables())}

@@ -35,6 +35,10 @@ def test_the_false_alarm_rate_holds_over_20000_steps(p: float, false_alarm: floa
     assert alarms <= stats.binom.isf(1e-6, STREAMS, false_alarm)
 
 
+def test_nearly_no_alarm_where_the_truth_is_inside_what_the_profile_knows() -> None:
+    assert np.isfinite(first_alarms(0.8, 0.8, start=0, steps=20_000, false_alarm=0.05, band=0.03)).sum() <= 2
+
+
 # A drift of 0.1 from the start, at the rate that a gateway has for acceptance: 3 %. Lorden's bound for one false alarm
 # in 20,000 steps is 492, 400, 223 and 141 steps on average; half of the streams are found sooner than within 200, as
 # half of the money is on a profile that is wrong from the start.
