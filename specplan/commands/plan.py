@@ -138,11 +138,11 @@ def command(profile: str | None, methods: str, **options: Any) -> Result | Itera
 def _from_names(options: Mapping[str, Any], names: Sequence[str]) -> LoadsPlan | GpusPlan | Iterator[LoadsPlan]:
     """The plan on one type of GPU, or on each of several; with a budget one plan after the other, each more precise."""
     from specplan.planning.loads.from_options import deployment_plan, deployment_plans
-    from specplan.planning.loads.gpu_types import gpu_plans
+    from specplan.planning.loads.gpu_types import gpu_plans, is_several
     from specplan.show.loads.results import GpusPlan, LoadsPlan
 
     options = {**options, "max_parallel": options["max_parallel"] if _is_typed("max_parallel") else None}
-    if "," in (options["gpu"] or ""):
+    if is_several(options["gpu"]):
         return GpusPlan(plans=gpu_plans(options, names))
     if options["budget"] is None:
         return LoadsPlan(plan=deployment_plan(options, names))

@@ -104,6 +104,11 @@ def _gap(rows: Sequence[Priced], one: str, other: str) -> float:
     return math.log(dollars[one] / dollars[other]) if {one, other} <= dollars.keys() else 0.0
 
 
+def is_several(gpu: str | None) -> bool:
+    """Whether an option names several types of GPUs."""
+    return gpu is not None and "," in gpu
+
+
 def gpu_plans(options: Mapping[str, Any], names: Sequence[str]) -> GpuPlans:
     """Return the plans on each type of GPU.
 
