@@ -82,15 +82,12 @@ def batch_schedule(profile: Profile, k2: int) -> tuple[Schedule | None, str]:
     profile : measured, with passes over several tokens timed at two batch sizes or more.
     k2 : tokens per target pass at most; the table has none above k2 - 1.
     """
-    missing = (
-        "num_speculative_tokens_per_batch_size: not computed, because passes over several tokens per sequence were "
-        "not measured at two batch sizes or more"
-    )
+    missing = "num_speculative_tokens_per_batch_size: not computed, because"
     if best_ngram(profile) is None:
-        return None, "num_speculative_tokens_per_batch_size: not computed, because acceptance per position is not known"
+        return None, f"{missing} acceptance per position is not known"
     stats = dynamic_stats_of(profile)
     if stats is None or len(stats.pass_ms) < 2:
-        return None, missing
+        return None, (f"{missing} passes over several tokens per sequence were not measured at two batch sizes or more")
     schedule = stats.limited(k2 - 1).schedule()
     sizes = ", ".join(str(size) for size in sorted(stats.pass_ms))
     note = (
@@ -104,7 +101,8 @@ def advise(profile: Profile, configuration: Configuration) -> Advice:
     """How to run a configuration with the models of a profile."""
     steps = configuration.spec.drafts_steps
     config, notes = _token_level(profile, configuration)
-    candidates = _candidates(configuration)
+    spec = configuration.spec  # candidates are scored side by side, by the target, whoever wrote them
+    candidates = spec.drafts_seen(**configuration.knobs) if spec.level == "beam" else 0
     servers = [_server(profile, "target", config, max(configuration.most_sequences, candidates))]
     if steps and DRAFT in configuration.spec.roles:
         also = config if profile.published is not None and config and config["method"] == "ngram" else None
@@ -124,12 +122,6 @@ def advise(profile: Profile, configuration: Configuration) -> Advice:
         notes.append(f"paths of the bundled models are relative to the folder that this prints: {where}")
     client = _client(profile, configuration) if steps else None
     return Advice(servers=tuple(servers), client=client, notes=tuple(notes))
-
-
-def _candidates(configuration: Configuration) -> int:
-    """Candidates that are scored side by side, by the target, whoever wrote them; 0 where none are compared."""
-    spec = configuration.spec
-    return spec.drafts_seen(**configuration.knobs) if spec.level == "beam" else 0
 
 
 def _token_level(profile: Profile, configuration: Configuration) -> tuple[dict[str, Any] | None, list[str]]:

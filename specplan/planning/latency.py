@@ -73,7 +73,12 @@ def timed(profile: Profile, *, latency: str = AUTO, gpu: str | None = None, fold
             _own_timings(profile, gpu, {})
         return Timed(profile=profile)
     if latency != AUTO:
-        return _forced(profile, load(latency), gpu)
+        forced = load(latency)
+        if gpu is not None and not on_device(forced, gpu):
+            raise ParameterError("latency", forced.name, f"was measured on {_device(forced)}, not on gpu={gpu!r}")
+        if forced.engines and (reason := difference(profile, forced)) is not None:
+            raise ParameterError("latency", forced.name, f"does not fit {profile.name}: {reason}")
+        return _on(profile, forced, "named by --latency")
     if profile.engines and (gpu is None or on_device(profile, gpu)):
         return Timed(profile=profile)
     return _matching(profile, gpu, *latencies(folder))
@@ -127,14 +132,6 @@ def _words(text: str) -> set[str]:
 
 def _device(profile: Profile) -> str:
     return profile.provenance.device or profile.provenance.cpu
-
-
-def _forced(profile: Profile, latency: Profile, gpu: str | None) -> Timed:
-    if gpu is not None and not on_device(latency, gpu):
-        raise ParameterError("latency", latency.name, f"was measured on {_device(latency)}, not on gpu={gpu!r}")
-    if latency.engines and (reason := difference(profile, latency)) is not None:
-        raise ParameterError("latency", latency.name, f"does not fit {profile.name}: {reason}")
-    return _on(profile, latency, "named by --latency")
 
 
 def _matching(profile: Profile, gpu: str | None, known: Mapping[str, Profile], passed_over: list[str]) -> Timed:

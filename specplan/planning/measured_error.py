@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from sim.configuration import Configuration
 from specplan.planning.model_error import ModelError
@@ -57,11 +57,6 @@ class Validated:
         for name in ("predicted_half", "measured_half", "expected_half"):
             if getattr(self, name) is not None:
                 nonnegative(name, getattr(self, name))
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Self:
-        """Read a record of the file."""
-        return cls(**record)
 
     def plain(self) -> dict[str, Any]:
         """As plain data, rounded to what the tables show."""
@@ -150,7 +145,7 @@ def _fitted(rows: Sequence[Validated], which: str) -> ModelError:
 def validated() -> tuple[Validated, ...]:
     """The committed rows."""
     text = (files("specplan.planning") / "model_error.json").read_text(encoding="utf-8")
-    return tuple(Validated.of(record) for record in json.loads(text)["rows"])
+    return tuple(Validated(**record) for record in json.loads(text)["rows"])
 
 
 @cache

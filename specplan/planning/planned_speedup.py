@@ -41,7 +41,12 @@ class PlannedSpeedup:
         known = corruption(profile.all_answers)
         best = _best(Predictor(profile, uncertainty=False), self._shortlist)
         prediction = Predictor(profile).predict(best)
-        swept = Predictor(_in_use_as_exact(profile), corruption=known.value if known else None).predict(best)
+        engines = {  # what they did during the answers summed up to one entry, which resampling does not change
+            name: record.model_copy(update={FIELD_OF_USE[use]: summed(record.work_in(use)) for use in FIELD_OF_USE})
+            for name, record in profile.engines.items()
+        }
+        exact = profile.model_copy(update={"engines": engines})
+        swept = Predictor(exact, corruption=known.value if known else None).predict(best)
         timings = min(swept.errors["profile"], prediction.errors["profile"])
         answers = prediction.errors["sampling"] ** 2 + prediction.errors["profile"] ** 2 - timings**2
         return Precision(planned=best.name, speedup=prediction.speedup.value, answers=answers**0.5, timings=timings)
@@ -65,12 +70,3 @@ def _best(predictor: Predictor, shortlist: Sequence[Configuration]) -> Configura
     predictions = [predictor.predict(configuration) for configuration in shortlist]
     allowed = [p for p in predictions if accuracy_loss(p, plain) <= Request().max_accuracy_loss] or predictions
     return max(allowed, key=lambda p: p.speedup.value).configuration
-
-
-def _in_use_as_exact(profile: Profile) -> Profile:
-    """The profile with what engines did during the answers summed up to one entry, which resampling does not change."""
-    engines = {
-        name: record.model_copy(update={FIELD_OF_USE[use]: summed(record.work_in(use)) for use in FIELD_OF_USE})
-        for name, record in profile.engines.items()
-    }
-    return profile.model_copy(update={"engines": engines})

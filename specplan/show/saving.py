@@ -110,17 +110,12 @@ def save(path: Path, report: Report) -> None:
 
 def versions() -> list[tuple[str, str]]:
     """Return the versions of the software behind the numbers."""
-    from importlib.metadata import PackageNotFoundError, version
+    from importlib.metadata import version
 
     from specplan.version import __version__
 
-    rows = [("specplan", __version__), ("Python", platform.python_version())]
-    for name in ("numpy", "scipy", "simpy"):
-        try:
-            rows.append((name, version(name)))
-        except PackageNotFoundError:
-            rows.append((name, "not installed"))
-    return rows
+    needed = [(name, version(name)) for name in ("numpy", "scipy", "simpy")]
+    return [("specplan", __version__), ("Python", platform.python_version()), *needed]
 
 
 def command_line(context: click.Context | None) -> str:

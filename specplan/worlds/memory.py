@@ -186,17 +186,6 @@ def memory_plan(
     ------
     ParameterError : the models do not fit; the message says what is needed, what there is, and what would do.
     """
-    plan = _planned(models, gpu_bytes, engine_share)
-    if gpus is not None and plan.gpus > gpus:
-        asked = ", ".join(f"{room.gpus} for {_names(room)}" for room in plan.rooms)
-        raise ParameterError("gpus", gpus, f"must be at least {plan.gpus}: {asked}")
-    for room in plan.rooms:
-        if room.answers(context) < 1.0:
-            raise ParameterError("gpus", room.gpus, _too_little(room, context))
-    return plan
-
-
-def _planned(models: Sequence[Served], gpu_bytes: float, engine_share: float) -> MemoryPlan:
     target = models[0]
     shared = tuple(model for model in models if model is target or not model.own)
     for model in shared:
@@ -204,12 +193,18 @@ def _planned(models: Sequence[Served], gpu_bytes: float, engine_share: float) ->
             most = target.parallel.gpus
             raise ParameterError(f"{model.role} gpus", model.parallel.gpus, f"must be at most the target's {most}")
     groups = [shared, *((model,) for model in models[1:] if model.own)]
-    return MemoryPlan(
-        rooms=tuple(
-            Room(gpus=group[0].parallel.gpus, models=group, gpu_bytes=gpu_bytes, engine_share=engine_share)
-            for group in groups
-        )
+    rooms = (
+        Room(gpus=group[0].parallel.gpus, models=group, gpu_bytes=gpu_bytes, engine_share=engine_share)
+        for group in groups
     )
+    plan = MemoryPlan(rooms=tuple(rooms))
+    if gpus is not None and plan.gpus > gpus:
+        asked = ", ".join(f"{room.gpus} for {_names(room)}" for room in plan.rooms)
+        raise ParameterError("gpus", gpus, f"must be at least {plan.gpus}: {asked}")
+    for room in plan.rooms:
+        if room.answers(context) < 1.0:
+            raise ParameterError("gpus", room.gpus, _too_little(room, context))
+    return plan
 
 
 def _names(room: Room) -> str:

@@ -192,16 +192,11 @@ class Deployment:
             nonnegative("gpu_price", self.gpu_price)
         if not 0.0 < self.memory_share <= 1.0:
             raise ParameterError("gpu_memory_utilization", self.memory_share, "must be in (0, 1]")
-        self._check_contexts()
-        self._check_blocks()
-
-    def _check_contexts(self) -> None:
-        for role in ("target", "draft"):
-            model = getattr(self, role)
-            most = None if model is None else model.facts.max_context
-            if most is not None and self.context > most:
-                rule = f"must be at most {most} tokens, which is what the {role} {model.name} reads"
+        for role, model in (("target", self.target), ("draft", self.draft)):
+            if model is not None and self.context > (reads := model.facts.max_context or self.context):
+                rule = f"must be at most {reads} tokens, which is what the {role} {model.name} reads"
                 raise ParameterError("context", self.context, rule)
+        self._check_blocks()
 
     def _check_blocks(self) -> None:
         """Tokens per round of blocks are those of blocks which the drafter drafts, if positions were not measured."""

@@ -129,17 +129,12 @@ class World:
         drafter = drafting_model(self.deployment, token)
         if drafter is None:
             return Round(target=target, method="prompt-lookup")
+        shape, tp = drafter.facts.shape, target.parallel.tp
         if token != "draft-model":
-            return head_round(target, drafter.facts.shape, token)
-        tp = target.parallel.tp
-        divides = drafter.facts.shape.layers[0].attention.heads % tp == 0
-        draft = replace(
-            target,
-            shape=drafter.facts.shape,
-            precision=drafter.precision,
-            parallel=Parallel(tp=tp if divides else 1),
-            engine=target.engine.drafting,
-        )
+            return head_round(target, shape, token)
+        parallel = Parallel(tp=tp if shape.layers[0].attention.heads % tp == 0 else 1)
+        engine = target.engine.drafting
+        draft = replace(target, shape=shape, precision=drafter.precision, parallel=parallel, engine=engine)
         return Round(target=target, method=token, draft=draft)
 
     def passes(self, configuration: Configuration) -> Verified:
@@ -287,10 +282,4 @@ class _Sized:
         fit = int(np.searchsorted(np.cumsum(longest), self._room - prompt, side="right"))
         return replace(self._alike, steps=Fixed(max(min(fit, n), 1)), prompt_tokens=prompt).answer(index)
 
-    def baseline_answer(self, index: int) -> DrawnAnswer:
-        """Return the same answer."""
-        return self.answer(index)
-
-    def beam_answer(self, index: int) -> DrawnAnswer:
-        """Return the same answer."""
-        return self.answer(index)
+    baseline_answer = beam_answer = answer

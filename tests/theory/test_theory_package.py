@@ -40,21 +40,13 @@ def test_unknown_name() -> None:
         _ = theory.f_asink  # type: ignore[attr-defined]
 
 
-def test_import_loads_nothing_heavy() -> None:
-    code = "import sys, theory; print(*sorted({'numpy', 'scipy', 'sympy', 'flint', 'torch'} & set(sys.modules)))"
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=SOURCE.parents[1]
-    )
-    assert run.stdout.split() == []
-
-
-def test_optimiser_needs_numpy_alone() -> None:
-    code = "import sys; from theory import best_hybrid; best_hybrid(.6, .2, .7, .1, 16, 'async');"
-    code += "print(*sorted({'scipy', 'sympy', 'flint', 'mpmath', 'torch'} & set(sys.modules)))"
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=SOURCE.parents[1]
-    )
-    assert run.stdout.split() == []
+def test_import_loads_nothing_heavy_and_the_optimiser_numpy_alone() -> None:
+    code = """import sys, theory
+heavy = {'scipy', 'sympy', 'flint', 'mpmath', 'torch'}
+assert not sys.modules.keys() & (heavy | {'numpy'}), 'import'
+theory.best_hybrid(.6, .2, .7, .1, 16, 'async')
+assert not sys.modules.keys() & heavy, 'optimiser'"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=SOURCE.parents[1])
 
 
 def test_symbol_table_names_every_parameter() -> None:

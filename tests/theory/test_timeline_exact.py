@@ -13,30 +13,30 @@ from theory.speedup import f_async
 RATIOS = sorted({Fraction(p, q) for q in (1, 2, 3, 5, 7, 10, 16, 49) for p in range(q + 1)})
 
 
-def starts(c: Fraction, k: int, n: int) -> list[Fraction]:
-    """Start of target j: after its draft, which follows target j - 1's start by c, and in one of k slots."""
-    found = [Fraction(0)]
+def starts(c: Fraction, k: int, n: int) -> list[int]:
+    """Start of target j in parts of c's denominator: c after target j - 1's start, and in one of k slots."""
+    begun = [0]
     for j in range(1, n):
-        slot = found[j - k] + 1 if j >= k else Fraction(0)
-        found.append(max(found[-1] + c, slot))
-    return found
+        slot = begun[j - k] + c.denominator if j >= k else 0
+        begun.append(max(begun[-1] + c.numerator, slot))
+    return begun
 
 
 def test_waste_is_what_the_timeline_starts() -> None:
     """Targets begun before the rejected step X ends number X + ParallelDim_f, whatever X, for every c > 0."""
     for c in RATIOS[1:]:
         for k in (1, 2, 3, 4, 7, 12):
-            begun = starts(c, k, 4 * k + 120)
+            begun = starts(c, k, k + 60)
             width = int(parallel_dim_f(float(c), k, "async"))
             for x in (0, 1, k - 1, k, 2 * k + 1, 50):
-                assert sum(s < begun[x] + 1 for s in begun) == x + width, (c, k, x)
+                assert sum(s < begun[x] + c.denominator for s in begun) == x + width, (c, k, x)
 
 
 def test_busiest_moment_of_the_timeline() -> None:
     for c in RATIOS:
         for k in (1, 2, 3, 4, 7):
             begun = starts(c, k, 30)
-            busiest = max(sum(t - 1 < s <= t for s in begun) for t in begun[::2])
+            busiest = max(sum(t - c.denominator < s <= t for s in begun) for t in begun[::2])
             assert busiest == parallel_dim_f(float(c), k, "async"), (c, k)
 
 

@@ -71,7 +71,7 @@ def test_files_are_read_by_their_kind_and_others_refused(tmp_path: Path) -> None
 
 def test_what_is_written_is_what_was_read() -> None:
     for row in from_page(PAGE, "page.md"):
-        again = Validated.of(row.plain())
+        again = Validated(**row.plain())
         assert again.residual == pytest.approx(row.residual, abs=2e-4)
         assert again.variance == pytest.approx(row.variance, abs=1e-4)
 

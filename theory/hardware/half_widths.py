@@ -100,7 +100,10 @@ def half_width(quantity: str, model: PassModel, work: Work | None = None) -> flo
     model : what is served; of a gain the target.
     work : an iteration, where its load matters (an iteration, a gain); None: under any load.
     """
-    untimed = 0.0 if quantity == GAIN or _is_timed(model) else _UNTIMED
+    experts = model.shape.has_experts
+    weights = model.precision.expert_format if experts else model.precision.weight_format
+    timed = quantity == GAIN or model.measured is not None or is_timed(model.gpu, weights, experts=experts)
+    untimed = 0.0 if timed else _UNTIMED
     known = math.hypot(HALF_WIDTHS[quantity, _usual(quantity, model, work)], _LEFT_OUT[model.shape.mixing], untimed)
     unknown = model.parallel.pp > 1 or model.shape.stream_rank > 0
     if unknown or (not model.gpu.fitted and model.measured is None):
@@ -108,13 +111,6 @@ def half_width(quantity: str, model: PassModel, work: Work | None = None) -> flo
         least = _AMD if model.gpu.name in AMD and quantity != GAIN else _UNFITTED
         return max(known, least) if unknown or quantity != GAIN else known
     return known if model.gpu.name in _SERVED else _UNSERVED * known
-
-
-def _is_timed(model: PassModel) -> bool:
-    """Whether the operators of most weights were measured: of the experts where there are some."""
-    experts = model.shape.has_experts
-    weights = model.precision.expert_format if experts else model.precision.weight_format
-    return model.measured is not None or is_timed(model.gpu, weights, experts=experts)
 
 
 def around(value: float, half: float) -> tuple[float, float]:
@@ -137,16 +133,11 @@ def _usual(quantity: str, model: PassModel, work: Work | None) -> str:
         return layers if work is not None and work.sequences <= _SMALL_BATCH else f"{layers}, loaded"
     if quantity in (ROUND, THROUGHPUT) or model.gpu.name not in BLACKWELL:
         return layers
-    if quantity == ITERATION and layers == "dense" and _waits(model, work):
-        return f"{layers}, Blackwell, waiting"
+    if quantity == ITERATION and layers == "dense" and work is not None:
+        parts = model.parts(work)
+        if parts.sequences > _WAITING * parts.seconds:
+            return f"{layers}, Blackwell, waiting"
     return f"{layers}, Blackwell"
-
-
-def _waits(model: PassModel, work: Work | None) -> bool:
-    if work is None:
-        return False
-    parts = model.parts(work)
-    return parts.sequences > _WAITING * parts.seconds
 
 
 def conformal(errors: Sequence[float], groups: Sequence[str], coverage: float = 0.95) -> float:

@@ -125,11 +125,15 @@ def closed_loop(model: PassModel, loop: ClosedLoop, drafted: Drafted | None = No
     share = 1.0
     for _ in range(_ROUNDS):
         running = max(1.0, loop.concurrency * share)
-        iteration, tokens = _iteration(model, running, context, drafted)
+        if drafted is None:
+            iteration, tokens = model.seconds(Work(sequences=running, context=context)), 1.0
+        else:
+            iteration, tokens = drafted.rounds.seconds(running, drafted.k, context), drafted.tokens
         decoding = iteration / tokens
         rows = 1.0 if drafted is None else drafted.k
         prompt, arriving = prompt_seconds(model, loop, running, rows), others * share * tokens / loop.answer_tokens
-        group = _together(loop, arriving)
+        most = max(1.0, loop.chunk_tokens / loop.prompt_tokens)
+        group = min(arriving / -math.expm1(-arriving), most) if arriving else 1.0  # prompts of a pass that reads any
         prompts = arriving / tokens / group * prompt_seconds(model, loop, running, rows, group)
         first = _REQUEST_S + _CLIENT_S * loop.concurrency + 1.5 * iteration
         first += prompt + (_OWN - 1.0 + others / loop.turns) * max(0.0, prompt - outside)
@@ -140,17 +144,3 @@ def closed_loop(model: PassModel, loop: ClosedLoop, drafted: Drafted | None = No
     return LoopTimes(
         per_token=decoding + prompts, to_first_token=first, decoding=decoding, prompts=prompts, running=running
     )
-
-
-def _together(loop: ClosedLoop, arriving: float) -> float:
-    """Prompts that share a pass, mean over passes that read any, where so many arrive per pass."""
-    if arriving == 0.0:
-        return 1.0
-    return min(arriving / -math.expm1(-arriving), max(1.0, loop.chunk_tokens / loop.prompt_tokens))
-
-
-def _iteration(model: PassModel, running: float, context: float, drafted: Drafted | None) -> tuple[float, float]:
-    """Seconds of an iteration or a round, and the tokens of each sequence that come of it."""
-    if drafted is None:
-        return model.seconds(Work(sequences=running, context=context)), 1.0
-    return drafted.rounds.seconds(running, drafted.k, context), drafted.tokens

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from theory.hardware.formats import Format
-from theory.hardware.gpu_records import ExpertRates, Gpu, ProductRates
+from theory.hardware.gpu_records import Gpu, ProductRates
 from theory.hardware.mixers.sparse import CompressedAttention, Selection
 from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Experts, LatentAttention
@@ -69,16 +69,6 @@ def _rates(gpu: Gpu, weights: Format) -> tuple[ProductRates, float]:
         return replace(rates, bandwidth=bandwidth, rate=rate), _ACTIVATION
     kind = weights.name if weights.name in gpu.products else _measured(weights.arithmetic, gpu.products)
     return gpu.products[kind], _ACTIVATION if kind == "bf16" else 1.0
-
-
-def _expert_rates(gpu: Gpu, weights: Format) -> ExpertRates:
-    """Rates of experts with weights of a format."""
-    if not _is_widened(gpu, weights):
-        return gpu.experts.get(weights.name, gpu.experts[_measured(weights.arithmetic, gpu.experts)])
-    if "widened" in gpu.experts:
-        return gpu.experts["widened"]
-    rates = gpu.experts["bf16"]
-    return replace(rates, bandwidth=rates.bandwidth * _WIDENED_BANDWIDTH, rate=rates.rate * _WIDENED_RATE)
 
 
 def _measured(arithmetic: str, known: Collection[str]) -> str:
@@ -184,33 +174,24 @@ def latent_seconds(
     projected = _joined(
         parameters * weights.bytes_per_number / rates.bandwidth, 2.0 * parameters * rows / rates.rate, 2.0
     )
-    if isinstance(attention, CompressedAttention) or attention.selection is not None:
-        overhead = gpu.sparse.compressed_s if isinstance(attention, CompressedAttention) else rates.overhead_s
-        numbers, operations = _chosen(attention, tp, context + (tokens + 1.0) / 2.0)
-        read, attended = rows * numbers * cache_bytes, rows * operations
+    overhead, heads, seen = rates.overhead_s, attention.heads / tp, context + (tokens + 1.0) / 2.0
+    if isinstance(attention, CompressedAttention):
+        entries, overhead = attention.read(seen), gpu.sparse.compressed_s
+        read = rows * (entries * attention.head_dim) * cache_bytes
+        attended = rows * (4.0 * heads * entries * attention.head_dim)
+    elif attention.selection is not None:
+        entries = attention.read(seen)
+        read = rows * (entries * attention.cached) * cache_bytes
+        attended = rows * (2.0 * heads * entries * (attention.cached + attention.cache_rank))
     else:
-        overhead, read = rates.overhead_s, sequences * (context + tokens) * attention.cached * cache_bytes
-        attended = _latent_operations(attention, tp, sequences, tokens, context)
+        read = sequences * (context + tokens) * attention.cached * cache_bytes
+        compressed = 2.0 * rows * heads * seen * (attention.cached + attention.cache_rank)
+        key_dim, value_dim = attention.nope_dim + attention.rope_dim, attention.value_dim
+        expanded = 2.0 * rows * heads * seen * (key_dim + value_dim)
+        expanded += 2.0 * sequences * context * attention.cache_rank * heads * (attention.nope_dim + value_dim)
+        attended = min(compressed, expanded)
     overhead += rates.quantised_s if weights.bytes_per_number < _ACTIVATION else 0.0
     return overhead + projected + read / rates.cache_bandwidth + attended / rates.attention_rate
-
-
-def _chosen(attention: LatentAttention | CompressedAttention, tp: int, seen: float) -> tuple[float, float]:
-    """Cached numbers that a new token reads, and operations with them on one of ``tp`` GPUs."""
-    entries, heads = attention.read(seen), attention.heads / tp
-    if isinstance(attention, CompressedAttention):
-        return entries * attention.head_dim, 4.0 * heads * entries * attention.head_dim
-    return entries * attention.cached, 2.0 * heads * entries * (attention.cached + attention.cache_rank)
-
-
-def _latent_operations(attention: LatentAttention, tp: int, sequences: float, tokens: float, context: float) -> float:
-    """Operations of attention to all cached tokens, compressed or expanded."""
-    rows, heads, seen = sequences * tokens, attention.heads / tp, context + (tokens + 1.0) / 2.0
-    compressed = 2.0 * rows * heads * seen * (attention.cached + attention.cache_rank)
-    key_dim = attention.nope_dim + attention.rope_dim
-    expanded = 2.0 * rows * heads * seen * (key_dim + attention.value_dim)
-    expanded += 2.0 * sequences * context * attention.cache_rank * heads * (attention.nope_dim + attention.value_dim)
-    return min(compressed, expanded)
 
 
 def index_seconds(gpu: Gpu, selection: Selection, *, sequences: float, tokens: float, entries: float) -> float:
@@ -285,7 +266,13 @@ def experts_seconds(
 
     ``padding`` rows are moved beside those of tokens for each expert that the GPU holds, touched or not.
     """
-    rates = _expert_rates(gpu, weights)
+    if not _is_widened(gpu, weights):
+        rates = gpu.experts.get(weights.name, gpu.experts[_measured(weights.arithmetic, gpu.experts)])
+    elif "widened" in gpu.experts:
+        rates = gpu.experts["widened"]
+    else:
+        rates = gpu.experts["bf16"]
+        rates = replace(rates, bandwidth=rates.bandwidth * _WIDENED_BANDWIDTH, rate=rates.rate * _WIDENED_RATE)
     touched = distinct_experts(experts.count, experts.per_token, asking)
     here = fullest_share(experts.count, touched, ep)
     intermediate = experts.intermediate / expert_tp

@@ -105,7 +105,11 @@ class PassModel:
         for group in self.shape.layers:
             for name, seconds in self._layer(group, shared).items():
                 totals[name] += group.count * seconds
-        totals["sums"] += self._handed_over(shared.rows)
+        parallel = self.parallel
+        if parallel.pp > 1:  # each GPU sends its part of the streams and of what the last layer adds to them, in bf16
+            numbers = (1 + self.shape.streams) * self.shape.hidden * shared.rows
+            size = numbers * _BF16.bytes_per_number / parallel.tp
+            totals["sums"] += parallel.pp * self.gpu.network_s + (parallel.pp - 1) * size / self.gpu.network
         prompts = shared.prompts if shared.prefill_tokens else 0.0
         read, scored = shared.sequences + prompts, shared.sequences * shared.tokens + prompts
         return PassParts(
@@ -187,7 +191,13 @@ class PassModel:
         }
         if isinstance(forward, Experts):
             spent["experts"] = self._routed(forward, work)
-            spent["products"] += self._beside_experts(forward, work.rows)
+            hidden = self.shape.hidden  # the router, shared experts, what reduces and widens: products of all tokens
+            beside = self.operators.product(work.rows, forward.count, hidden, _BF16)
+            if forward.shared:
+                beside += self._dense(work.rows, forward.shared / self.parallel.tp, forward.gated)
+            if forward.latent is not None:
+                beside += self._dense(work.rows, forward.latent, gated=False)
+            spent["products"] += beside
         elif forward is not None:
             spent["products"] += self._dense(work.rows, forward.intermediate / self.parallel.tp, forward.gated)
         return spent
@@ -221,17 +231,11 @@ class PassModel:
             weights=weights,
             padding=self.engine.padding if in_blocks else 0.0,
         )
-        if in_blocks or weights.arithmetic == "fp4":  # those have kernels of their own
+        ep, own_kernels = self.parallel.ep, in_blocks or weights.arithmetic == "fp4"
+        if own_kernels or ep == 1 or self.gpu.name not in BLACKWELL:
             return seconds
-        return seconds * (1.0 + self._untuned(experts, rows))
-
-    def _beside_experts(self, experts: Experts, rows: float) -> float:
-        """Products of all tokens in a layer of experts: the router, shared experts, what reduces and widens."""
-        hidden, latent = self.shape.hidden, experts.latent
-        seconds = self.operators.product(rows, experts.count, hidden, _BF16)
-        if experts.shared:
-            seconds += self._dense(rows, experts.shared / self.parallel.tp, experts.gated)
-        return seconds if latent is None else seconds + self._dense(rows, latent, gated=False)
+        engine = self.engine  # its general kernel takes more than a tuned one
+        return seconds * (1.0 + (engine.untuned if rows > experts.count / ep else engine.untuned_small))
 
     def _sums(self, size: float, forward: FeedForward | None) -> float:
         """Seconds of a layer's sums, after the attention and after the feed-forward part.
@@ -243,22 +247,6 @@ class PassModel:
         if forward is None:
             return one
         return 2.0 * one if dp == 1 else one + self.operators.sums(gpus, dp * size)
-
-    def _handed_over(self, rows: float) -> float:
-        """Seconds in which stages hand on the states of a batch, and the last one the chosen tokens to the first.
-
-        Each GPU sends its part of the residual streams and of what the last layer adds to them, in bf16.
-        """
-        pp, numbers = self.parallel.pp, (1 + self.shape.streams) * self.shape.hidden * rows
-        size = numbers * _BF16.bytes_per_number / self.parallel.tp
-        return 0.0 if pp == 1 else pp * self.gpu.network_s + (pp - 1) * size / self.gpu.network
-
-    def _untuned(self, experts: Experts, tokens: float) -> float:
-        """What the engine's general kernel takes more than a tuned one, as a share, [-]."""
-        ep = self.parallel.ep
-        if ep == 1 or self.gpu.name not in BLACKWELL:
-            return 0.0
-        return self.engine.untuned if tokens > experts.count / ep else self.engine.untuned_small
 
     def _dense(self, rows: float, intermediate: float, gated: bool) -> float:
         hidden, weights = self.shape.hidden, self.precision.weight_format
@@ -287,6 +275,9 @@ class PassModel:
                 cache_bytes=cache_bytes,
                 **given,
             )
+        window = math.inf if mixer.window is None else float(mixer.window)
+        if mixer.selection is not None:
+            window = min(window, float(mixer.selection.entries))
         return choosing + self.operators.attention(
             **given,
             context=context,
@@ -294,14 +285,8 @@ class PassModel:
             kv_heads=max(mixer.kv_heads / tp, 1.0),
             head_dim=round(mixer.mean_dim),
             cache_bytes=cache_bytes,
-            window=_reach(mixer),
+            window=window,
         )
-
-
-def _reach(attention: Attention) -> float:
-    """Cached tokens that a new one reads, at most."""
-    window = math.inf if attention.window is None else float(attention.window)
-    return window if attention.selection is None else min(window, float(attention.selection.entries))
 
 
 def _attending(work: Work) -> list[tuple[float, float, float, bool]]:

@@ -13,7 +13,7 @@ import math
 from theory.errors import ParameterError
 from theory.hardware.formats import Precision
 from theory.hardware.mixers.states import Recurrent
-from theory.hardware.shapes import Attention, Experts, FeedForward, Mixer, Shape
+from theory.hardware.shapes import Experts, FeedForward, Shape
 from theory.hardware.work import Parallel
 
 __all__ = ["cache_bytes_per_gpu", "check_split", "weight_bytes_per_gpu"]
@@ -33,7 +33,8 @@ def check_split(shape: Shape, parallel: Parallel) -> None:
         heads = group.attention.heads
         if heads % parallel.tp:
             raise ParameterError("tp", parallel.tp, f"must divide the {heads} heads of the model")
-        kv_heads = _kv_heads(group.attention, parallel.tp)
+        mixer = group.attention
+        kv_heads = mixer.key_heads if isinstance(mixer, Recurrent) else getattr(mixer, "kv_heads", parallel.tp)
         if kv_heads % parallel.tp and parallel.tp % kv_heads:
             raise ParameterError("tp", parallel.tp, f"must divide the {kv_heads} heads of keys and values, or reverse")
         forward = group.feed_forward
@@ -41,17 +42,10 @@ def check_split(shape: Shape, parallel: Parallel) -> None:
             raise ParameterError("ep", parallel.ep, f"must divide the {forward.count} experts of the model")
 
 
-def _kv_heads(mixer: Mixer, tp: int) -> int:
-    """Heads that a split has to divide or be a multiple of: those of keys."""
-    if isinstance(mixer, Recurrent):
-        return mixer.key_heads
-    return mixer.kv_heads if isinstance(mixer, Attention) else tp
-
-
 def weight_bytes_per_gpu(shape: Shape, precision: Precision, parallel: Parallel) -> float:
     """Return the bytes of weights that one GPU holds, B.
 
-    >>> from theory.hardware.shapes import Dense, Layers
+    >>> from theory.hardware.shapes import Attention, Dense, Layers
     >>> layer = Layers(count=36, attention=Attention(heads=32, kv_heads=8, head_dim=128),
     ...                feed_forward=Dense(intermediate=12288))
     >>> shape = Shape(hidden=4096, vocab=151936, layers=(layer,))

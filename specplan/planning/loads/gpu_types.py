@@ -163,20 +163,16 @@ def _meeting(options: Mapping[str, Any], names: Sequence[str]) -> list[Priced]:
         more = [one for one in now if not one.row.meets or one.row.limit == "cache full"]
         if not more or options["gpus"] is not None or 2 * gpus > MOST_TP:
             return list(cheapest.values())
-        options = {**options, **_again(options, more), "fewest": 2 * gpus}
+        again = {**options, "fewest": 2 * gpus}
+        for kind in ("concurrency", "rate"):
+            if options[kind] is not None:
+                again[kind] = ",".join(f"{one.size:g}" for one in more)
+        options = again
 
 
 def _place(one: Priced) -> tuple[bool, float]:
     """What meets the bounds comes first, then what costs less."""
     return not one.row.meets, one.per_million
-
-
-def _again(options: Mapping[str, Any], missing: Sequence[Priced]) -> dict[str, str]:
-    """The loads to plan for again, as the option that said them."""
-    kind = next(name for name in ("concurrency", "rate", "trace") if options[name] is not None)
-    if kind == "trace":
-        return {}
-    return {kind: ",".join(f"{one.size:g}" for one in missing)}
 
 
 def _priced(plan: NamesPlan, load: Load, row: LoadRow) -> Priced:

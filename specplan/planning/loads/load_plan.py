@@ -278,16 +278,16 @@ class Planner:
 
     def rows(self, load: Load) -> tuple[LoadRow, ...]:
         """What the best kinds do at a load, best first."""
-        rows = self._arriving(load) if load.concurrency is None else self._closed(load.concurrency)
+        if load.concurrency is None:
+            rows = self._arriving(load)
+        else:
+            best = self.best_at(load.concurrency)
+            plain = best[PLAIN.method][0]
+            rows = [self.closed(option, plain, load.concurrency) for option in self.simulator.shown(best)]
         return tuple(sorted(rows, key=lambda row: row.place))
 
-    def _closed(self, answers: int) -> list[LoadRow]:
-        """Rows for so many answers at once, on answers that had no part in the choice."""
-        best = self.best_at(answers)
-        return [self.closed(option, best[PLAIN.method][0], answers) for option in self.simulator.shown(best)]
-
     def closed(self, option: Option, plain: Option, answers: int) -> LoadRow:
-        """The row of an option with so many answers at once."""
+        """The row of an option with so many answers at once, on answers that had no part in its choice."""
         simulated, rate = self.simulator.reported(option, plain, answers)
         self._gains[answers, option] = simulated.value
         served = self.simulator.served(option, answers, rate)
@@ -299,7 +299,10 @@ class Planner:
         """Rows for answers that arrive, at random or as in a trace, by mean seconds of an answer."""
         assert load.per_second is not None
         simulator, in_flight = self.simulator, self._in_flight(load.per_second)
-        capacity = {option: self._capacity(option) for option in simulator.shown(self.best_at(in_flight))}
+        capacity = {  # answers per second that an option finishes, however many wait
+            option: max(simulator.speed(option, n) for n in _MANY) / simulator.answer_tokens
+            for option in simulator.shown(self.best_at(in_flight))
+        }
         going = [option for option in capacity if load.per_second < _MOST_OF_CAPACITY * capacity[option]]
         if not going:
             raise self._beyond(load, max(capacity.values()))
@@ -338,10 +341,6 @@ class Planner:
             goodput=copies * served.goodput(**bounds) if self.limits.binding else speed[1],
             **simulator.facts(option, max(shares_of(answers, copies)), served),
         )
-
-    def _capacity(self, option: Option) -> float:
-        """Answers per second that an option finishes, however many wait."""
-        return max(self.simulator.speed(option, n) for n in _MANY) / self.simulator.answer_tokens
 
     def _in_flight(self, rate: float) -> int:
         """Answers in flight at a rate by plain decoding: Little's law on the curve."""

@@ -149,7 +149,9 @@ def considered(deployment: Deployment, names: Sequence[str], budget: Budget | No
             result.unknown[name] = lacking
         elif spec.level == "token":
             fitting = _fitting(deployment, Configuration(method=name), "none", tp=deployment.tp, stages=stages)
-            result.tokens[name] = [one for one in fitting if name != "draft-model" or _drafts_on(deployment, one)]
+            if name == "draft-model" and (draft := deployment.draft) is not None:  # vLLM splits it as the target
+                fitting = [one for one in fitting if one.dp == 1 and one.tp in splits(draft, one.tp)]
+            result.tokens[name] = fitting
             adapts = name == "block-drafter" and stages == 1 and _adapts(deployment)  # vLLM wants one stage
             result.adaptive += [name] if adapts else []
         elif spec.level == "step":
@@ -159,7 +161,13 @@ def considered(deployment: Deployment, names: Sequence[str], budget: Budget | No
         places: tuple[Drafting, ...] = ("own", "shared")
         for drafting in places if deployment.placement == "any" else (deployment.placement,):
             result.steps += _fitting(deployment, example, drafting, tp=deployment.tp)
-    _say_what_has_no_room(result)
+    for name in [name for name, fitting in result.tokens.items() if not fitting]:
+        del result.tokens[name]
+        result.unknown[name] = ("room for its drafter next to the target (--gpus, --tp, --precision)",)
+    if not result.steps:
+        for name in result.step_methods:
+            result.unknown[name] = ("room for draft and judge (--gpus, --tp, --placement)",)
+        result.step_methods.clear()
     return result
 
 
@@ -198,22 +206,6 @@ def _adapts(deployment: Deployment) -> bool:
     engine, option = deployment.engine.name, "enable_adaptive_verification"
     known = not deployment.engine_said or has(engine, deployment.engine_version, option)
     return engine == "vllm" and block_kind(deployment.block) == "dspark" and known
-
-
-def _drafts_on(deployment: Deployment, place: Arrangement) -> bool:
-    """Whether the draft can be split as the target is: vLLM has it so."""
-    return deployment.draft is not None and place.dp == 1 and place.tp in splits(deployment.draft, place.tp)
-
-
-def _say_what_has_no_room(result: Considered) -> None:
-    """Note as unknown the methods whose models fit on no arrangement."""
-    for name in [name for name, places in result.tokens.items() if not places]:
-        del result.tokens[name]
-        result.unknown[name] = ("room for its drafter next to the target (--gpus, --tp, --precision)",)
-    if not result.steps:
-        for name in result.step_methods:
-            result.unknown[name] = ("room for draft and judge (--gpus, --tp, --placement)",)
-        result.step_methods.clear()
 
 
 def room_of(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> MemoryPlan:

@@ -110,16 +110,15 @@ class Depths:
         size = min(max(sequences, 1), self._places)
         given = self._world.deployment.most_k
         wanted = self.ks(token) if given is None else [given]
-        drafted = [Configuration(method=token, k2=k + 1) for k in wanted]
-        choices = [one for one in (self._adapted(plain, split, size) for plain in drafted) if 0.0 < one.least < 1.0]
+        choices, world = [], self._world
+        for k in wanted:
+            every = Configuration(method=token, k2=k + 1)
+            seconds = world.seconds_by_rows(every, split, size, self._context)
+            least = least_that_pays(world.beliefs.accepted(token, k + 1), seconds, world.beliefs.spread())
+            least = round(least, 3)
+            if 0.0 < least < 1.0:
+                choices.append(Configuration(method=token, k2=k + 1, knobs={"least": least}))
         return max(choices, key=lambda one: self._rate(one, split, size), default=None)
-
-    def _adapted(self, plain: Configuration, split: Split, size: int) -> Configuration:
-        """The same drafts, of which those are verified that pay."""
-        world = self._world
-        rates = world.beliefs.accepted(plain.method, plain.k2)
-        least = least_that_pays(rates, world.seconds_by_rows(plain, split, size, self._context), world.beliefs.spread())
-        return Configuration(method=plain.method, k2=plain.k2, knobs={"least": round(least, 3)})
 
     def losses(self, token: str, split: Split, sequences: int) -> list[float]:
         """Return by k, as in `ks`, the share of the best k's tokens per second that it loses with so many sequences."""
@@ -130,7 +129,7 @@ class Depths:
         key = token, split
         if key not in self._schedules:
             if self._given is None:
-                chosen = smoothed(self._table(token, split), NOISE)
+                chosen = smoothed([self._rates_at(token, split, size) for size in SIZES], NOISE)
                 best = {size: self.ks(token)[place] for size, place in zip(SIZES, chosen, strict=True)}
             elif isinstance(self._given, Schedule):
                 best = {entry.first: entry.k for entry in self._given.ranges if entry.first <= _LAST}
@@ -138,10 +137,6 @@ class Depths:
                 best = {1: self._given}
             self._schedules[key] = Schedule.of(best, _LAST)
         return self._schedules[key]
-
-    def _table(self, token: str, split: Split) -> list[list[float]]:
-        """Tokens per second by batch size, then by k as in `ks`."""
-        return [self._rates_at(token, split, size) for size in SIZES]
 
     def _rates_at(self, token: str, split: Split, size: int) -> list[float]:
         key = token, split, size

@@ -74,10 +74,12 @@ LayerKind = Literal[
 _Kinds = Annotated[list[LayerKind], Field(max_length=_MOST_LAYERS), BeforeValidator(_kinds)]
 
 
-class LinearFields(BaseModel):
-    """What ``linear_attn_config`` says of Kimi's delta attention; layers are counted from 1."""
-
+class _Read(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
+
+
+class LinearFields(_Read):
+    """What ``linear_attn_config`` says of Kimi's delta attention; layers are counted from 1."""
 
     kda_layers: _Layers
     full_attn_layers: _Layers
@@ -87,10 +89,8 @@ class LinearFields(BaseModel):
     use_full_rank_gate: _Flag = False
 
 
-class SparseFields(BaseModel):
+class SparseFields(_Read):
     """What ``sparse_attention_config`` says of MiniMax's sparse attention."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
     sparse_attention_freq: Annotated[list[Literal[0, 1]], Field(max_length=_MOST_LAYERS)]
     sparse_block_size: Size
@@ -101,20 +101,16 @@ class SparseFields(BaseModel):
     sparse_init_block: _Count = 0
 
 
-class OtherHeads(BaseModel):
+class OtherHeads(_Read):
     """Heads of windowed layers, where ``attention_other_setting`` says that they differ."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
     num_attention_heads: Size
     num_attention_groups: Size
     head_dim: Size
 
 
-class ConfigFields(BaseModel):
+class ConfigFields(_Read):
     """What is read of a ``config.json``; sizes are counts of numbers, None is what the file does not say."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
     hidden_size: Annotated[Size, Field(validation_alias=AliasChoices("hidden_size", "n_embd", "d_model"))]
     vocab_size: Size

@@ -72,10 +72,6 @@ def _names(value: object) -> list[str]:
     return [str(item) for item in value] if isinstance(value, Sequence) and not isinstance(value, str) else []
 
 
-def _fp8_names(quantisation: Mapping[str, Any]) -> list[str]:
-    return _names(quantisation.get("modules_to_not_convert")) or _names(quantisation.get("ignored_layers"))
-
-
 def _spared(weights: str, ignored: Sequence[str], n_layers: int, cache: str = "bf16") -> Precision:
     """Return the precision where modules of these names, or patterns of names, stay in bf16.
 
@@ -197,13 +193,22 @@ def _group(group: object) -> str:
     return _integer(bits, size)
 
 
+def _fp8(quantisation: Mapping[str, Any], n: int) -> Precision:
+    spared = _names(quantisation.get("modules_to_not_convert")) or _names(quantisation.get("ignored_layers"))
+    return _spared("fp8-block" if quantisation.get("weight_block_size") else "fp8", spared, n)
+
+
+def _by_bits(quantisation: Mapping[str, Any], _: int) -> Precision:
+    return Precision(weights=_integer(quantisation.get("bits"), quantisation.get("group_size")))
+
+
 _METHODS: Final[Mapping[str, Callable[[Mapping[str, Any], int], Precision]]] = {
-    "fp8": lambda q, n: _spared("fp8-block" if q.get("weight_block_size") else "fp8", _fp8_names(q), n),
+    "fp8": _fp8,
     "mxfp4": lambda q, _: Precision(experts="mxfp4"),
     "fbgemm_fp8": lambda q, n: _spared("fp8", _names(q.get("modules_to_not_convert")), n),
-    "gptq": lambda q, _: Precision(weights=_integer(q.get("bits"), q.get("group_size"))),
-    "awq": lambda q, _: Precision(weights=_integer(q.get("bits"), q.get("group_size"))),
-    "auto-round": lambda q, _: Precision(weights=_integer(q.get("bits"), q.get("group_size"))),
+    "gptq": _by_bits,
+    "awq": _by_bits,
+    "auto-round": _by_bits,
     "modelopt": _modelopt,
     "compressed-tensors": _compressed,
     "quark": _quark,

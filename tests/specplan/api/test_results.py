@@ -29,14 +29,14 @@ def test_a_plan_is_what_the_command_prints(plan: ProfilePlan, run_main: Main) ->
 
 
 def test_a_simulation_is_what_the_command_prints(run_main: Main) -> None:
-    found = sp.simulate("lr-qwen3-gsm8k", "lr-async k1=2 + prompt-lookup k2=3", n_answers=4)
+    found = sp.simulate("lr-qwen3-gsm8k", "lr-async k1=2 + prompt-lookup k2=3", n_answers=2)
     words = ("simulate", "-p", "lr-qwen3-gsm8k", "--set", "k1=2", "--token", "prompt-lookup", "--token-set", "k2=3")
-    check_printed(run_main, (*words, "-n", "4"), found)
+    check_printed(run_main, (*words, "-n", "2"), found)
     (record,) = found.records()
     assert record["speedup_low"] < record["speedup"] < record["speedup_high"]
-    assert found.timeline(3).commits
-    with pytest.raises(ParameterError, match="answer=4 must be below 4"):
-        found.timeline(4)
+    assert found.timeline(1).commits
+    with pytest.raises(ParameterError, match="answer=2 must be below 2"):
+        found.timeline(2)
 
 
 def test_a_plan_of_models_is_what_the_command_prints(run_main: Main) -> None:

@@ -90,7 +90,7 @@ def test_every_kind_has_its_own_error_or_that_of_all() -> None:
 @pytest.mark.parametrize("change", [{"measured": 0.0}, {"predicted": math.nan}, {"measured_half": -0.1}])
 def test_rows_that_make_no_sense_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(ParameterError, match="must be"):
-        Validated.of({**row().plain(), **change})
+        Validated(**{**row().plain(), **change})
 
 
 def test_the_committed_rows_are_those_that_predictions_use() -> None:

@@ -39,14 +39,7 @@ def test_hyperparameters_are_complete() -> None:
 
 
 def test_cells_are_decimals() -> None:
-    for table in (
-        published.TABLE_1,
-        published.TABLE_2,
-        published.TABLE_4,
-        published.TABLE_5,
-        published.TABLE_6,
-        published.TABLE_7,
-    ):
-        for row in table.values():
+    for number in (1, 2, 4, 5, 6, 7):
+        for row in getattr(published, f"TABLE_{number}").values():
             for cell in row:
                 assert Fraction(cell) >= 0

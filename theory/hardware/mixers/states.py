@@ -54,11 +54,6 @@ class Recurrent:
         """Numbers of the state of a sequence."""
         return self.heads * self.key_dim * self.value_dim
 
-    @property
-    def channels(self) -> int:
-        """Numbers per token that the convolution passes: queries, keys and values."""
-        return 2 * self.key_heads * self.key_dim + self.heads * self.value_dim
-
     def columns(self, tp: int) -> tuple[float, float]:
         """Columns of the input's products on one of ``tp`` GPUs, and rows of the output's."""
         values = self.heads * self.value_dim / tp
@@ -84,5 +79,6 @@ class Recurrent:
 
         ``copies`` of the state are kept where tokens may be rejected: one after each token of a round.
         """
-        convolved = 2.0 * (self.kernel - 1 + copies - 1.0) * self.channels
+        channels = 2 * self.key_heads * self.key_dim + self.heads * self.value_dim  # queries, keys and values
+        convolved = 2.0 * (self.kernel - 1 + copies - 1.0) * channels
         return (copies * self.state_bytes * self.state + convolved) / tp
