@@ -190,7 +190,12 @@ def engine_named(name: str, version: str | None = None) -> EngineConstants:
 
 
 def is_priced(name: str, version: str) -> bool:
-    """Return whether an engine's version is among those that constants are known for; nightly builds are."""
+    """Return whether an engine's version is among those that constants are known for; nightly builds are.
+
+    Raises
+    ------
+    ParameterError : an unknown engine.
+    """
     known = _versions(name)
     if version.startswith("nightly"):
         return True

@@ -82,12 +82,17 @@ class PassModel:
     operators: OperatorSource = field(init=False, repr=False, compare=False)
 
     _between_s: float = field(init=False, repr=False, compare=False)
+    _reading_s: float = field(init=False, repr=False, compare=False)
+    """What the engine takes more for an iteration that reads a prompt, s."""
 
     def __post_init__(self) -> None:
         check_split(self.shape, self.parallel)
         operators = self.measured or FittedOperators(self.gpu, fused=self.engine.sums_fused(self.gpu.name))
         object.__setattr__(self, "operators", operators)
-        object.__setattr__(self, "_between_s", self._between())
+        recurrent = sum(group.count for group in self.shape.layers if isinstance(group.attention, Recurrent))
+        reading = self.engine.ungraphed_s + recurrent * self.engine.recurrent_prompt_s
+        object.__setattr__(self, "_between_s", self._between() + recurrent * self.engine.recurrent_s)
+        object.__setattr__(self, "_reading_s", reading)
 
     def seconds(self, work: Work) -> float:
         """Return the time of an iteration, s."""
@@ -131,24 +136,17 @@ class PassModel:
         return shape.n_layers * seconds
 
     def _between(self) -> float:
-        """What the engine takes between the operators of all layers, s."""
+        """What the engine takes between the operators of all layers, whatever mixes their tokens, s."""
         each = {True: self.engine.expert_norm_s, False: self.engine.norm_s}
         layers = sum(
             group.count * each[isinstance(group.feed_forward, Experts)] * (0.5 if group.feed_forward is None else 1.0)
             for group in self.shape.layers
         )
-        between = self.shape.norms * layers * (self.engine.blackwell if self.gpu.name in BLACKWELL else 1.0)
-        return between + self._recurrent * self.engine.recurrent_s
-
-    @property
-    def _recurrent(self) -> int:
-        """Layers with a state."""
-        return sum(group.count for group in self.shape.layers if isinstance(group.attention, Recurrent))
+        return self.shape.norms * layers * (self.engine.blackwell if self.gpu.name in BLACKWELL else 1.0)
 
     def _outside_graphs(self, work: Work) -> float:
         """What the engine takes for an iteration outside its graphs, s."""
-        prompts = self.engine.ungraphed_s + self._recurrent * self.engine.recurrent_prompt_s
-        reading = prompts * min(work.prefill_tokens / _SHORT_PROMPT, 1.0)
+        reading = self._reading_s * min(work.prefill_tokens / _SHORT_PROMPT, 1.0)
         if (work.tokens > 1.0 and self._widened) or work.rows > self.engine.graphed_rows:
             return max(reading, self.engine.ungraphed_decoding_s or self.engine.ungraphed_s)
         return reading
