@@ -7,9 +7,10 @@ constants of `theory.hardware.gpu_records.StateRates`, `SparseRates` and `Stream
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -24,7 +25,7 @@ from theory.hardware.formats import FORMATS
 from theory.hardware.gpus import GPUS
 from theory.hardware.mixers.sparse import CompressedAttention
 from theory.hardware.operators import index_seconds, latent_seconds
-from theory.hardware.shapes import Attention, LatentAttention, Mixer
+from theory.hardware.shapes import LatentAttention
 
 __all__ = ["main"]
 
@@ -35,8 +36,8 @@ _SHARP: Final = 0.1
 """Errors of the logarithm beyond which rows weigh less."""
 _MOST_TOKENS: Final = 65536
 """Tokens of a prompt's chunk over all sequences: engines read no more at once."""
-_SPARSE: Final = (("dsa", "deepseek-ai/DeepSeek-V3.2"), ("dsa", "zai-org/GLM-5"))
-_COMPRESSED: Final = (("dsv4_csa", 4), ("dsv4_hca", 128))
+_SPARSE: Final = ("deepseek-ai/DeepSeek-V3.2", "zai-org/GLM-5")
+_COMPRESSED: Final = ("deepseek-ai/DeepSeek-V4-Pro", "deepseek-ai/DeepSeek-V4-Flash")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,9 @@ def main() -> None:
         _print(f"{gpu}: states, decoding (overhead, bandwidth)", decoding, _moved, (7e-6, 3e12))
         prompts = {kind: _prompts(kind, rows) for kind, rows in timed.items() if kind == "gdn"}
         _print(f"{gpu}: states, prompts (overhead, rate, heads)", prompts, _chunked, (2e-5, 1e13, 30.0))
-        for name, rows in _sparse(gpu).items():
-            _print(f"{gpu}: {name} (overhead besides the form)", rows, _above, (1e-4,))
+        _print(f"{gpu}: sparse attention (overhead besides the form)", _sparse(gpu), _above, (1e-4,))
+        start = (5e-5, 2e-5, 5e-8, 1e15)
+        _print(f"{gpu}: compressed attention (overhead, index, token, rate)", _compressed(gpu), _compressing, start)
         _print(f"{gpu}: residual streams (overhead, bandwidth)", _streams(gpu), _mixed, (3e-5, 3e12))
 
 
@@ -81,6 +83,13 @@ def _mixed(values: Array, sizes: Array) -> Array:
 def _above(values: Array, sizes: Array) -> Array:
     """Seconds of sparse attention: a fixed time above what the form says without it."""
     return np.asarray(values[0] + sizes[:, 0])
+
+
+def _compressing(values: Array, sizes: Array) -> Array:
+    """Seconds of compressed attention: two fixed times, new tokens and scores, above the form without them."""
+    return np.asarray(
+        values[0] + values[1] * sizes[:, 0] + values[2] * sizes[:, 1] + sizes[:, 2] / values[3] + sizes[:, 3]
+    )
 
 
 def _print(title: str, timed: dict[str, Timed], form: Callable[[Array, Array], Array], start: Sequence[float]) -> None:
@@ -151,57 +160,71 @@ def _prompts(kind: str, rows: Sequence[Row]) -> Timed:
     return Timed(kind, np.array(sizes, dtype=float), np.array([sum(row["parts"].values()) for row in chosen]))
 
 
-def _sparse(gpu: str) -> dict[str, dict[str, Timed]]:
-    """Decoding modules of sparse and compressed attention by model, each with the seconds of the form."""
-    chosen = {}
-    for _, name in _SPARSE:
-        rows = [
-            r for r in _rows(gpu, "sparse_attention/vllm/*/dsa_generation_module_perf.parquet") if r["model"] == name
-        ]
-        of = next(group.attention for group in shape_of(name).shape.layers)
-        chosen[name] = _above_form(gpu, name, of, rows, shape_of(name).shape.hidden)
-    found = {"sparse attention": chosen}
-    shape = shape_of("deepseek-ai/DeepSeek-V4-Pro").shape
-    for name, ratio in _COMPRESSED:
-        rows = [
-            r
-            for r in _rows(gpu, f"sparse_attention/vllm/*/{name}_generation_module_perf.parquet")
-            if "Pro" in r["model"]
-        ]
-        of = next(g.attention for g in shape.layers if getattr(g.attention, "ratio", None) == ratio)
-        found[f"compressed attention, 1 in {ratio}"] = {name: _above_form(gpu, name, of, rows, shape.hidden)}
-    return found
+def _sparse(gpu: str) -> dict[str, Timed]:
+    """Decoding modules of sparse attention by model, each with the seconds of the form besides fixed times.
 
-
-def _above_form(gpu: str, name: str, mixer: Mixer, rows: Sequence[Row], hidden: int) -> Timed:
-    """Rows in block-wise fp8, and what `theory.hardware.operators` says besides fixed times.
-
-    Of DeepSeek-V3.2 and GLM-5 those with a cache in bf16: kernels on one in fp8 widen what they gather first.
+    Those with a cache in bf16: kernels on one in fp8 widen what they gather first.
     """
+    known, timed = GPUS[gpu], {}
+    for name in _SPARSE:
+        shape = shape_of(name).shape
+        mixer = next(group.attention for group in shape.layers)
+        assert isinstance(mixer, LatentAttention)
+        assert mixer.selection is not None
+        sizes, seconds = [], []
+        for row, tp in _modules(gpu, "vllm/*/dsa_generation", mixer.heads, "bfloat16"):
+            if row["model"] == name:
+                work = {"sequences": float(row["batch_size"]), "tokens": 1.0}
+                context = float(row["step"])
+                form = latent_seconds(
+                    known, mixer, hidden=shape.hidden, tp=tp, context=context, **work,
+                    weights=FORMATS["fp8-block"], cache_bytes=2.0,
+                )  # fmt: skip
+                form += index_seconds(known, mixer.selection, entries=context + 1.0, **work)
+                sizes.append(form - known.latent.overhead_s - known.sparse.choosing_s)
+                seconds.append(1e-3 * row["latency"])
+        timed[name] = Timed(name, np.array(sizes)[:, None], np.array(seconds))
+    return timed
+
+
+def _compressed(gpu: str) -> dict[str, Timed]:
+    """Modules of compressed attention by model, of prompts and of decoding, in vLLM and SGLang."""
     known = GPUS[gpu]
-    fixed = known.sparse.compressed_s if isinstance(mixer, CompressedAttention) else known.latent.overhead_s
-    cache = "fp8" if isinstance(mixer, CompressedAttention) else "bfloat16"
-    plain = [row for row in rows if row["gemm_type"] == "fp8_block" and row["kv_cache_dtype"] == cache]
-    sizes, seconds = [], []
-    for row in plain:
-        cache_bytes = 1.0 if cache == "fp8" else 2.0
-        assert not isinstance(mixer, Attention)
-        assert isinstance(mixer, LatentAttention | CompressedAttention)
-        tp = mixer.heads / row["num_heads"]
-        if tp < 1.0 or tp != round(tp):
-            continue
-        context, batch = float(row["step"]), float(row["batch_size"])
-        form = latent_seconds(
-            known, mixer, hidden=hidden, tp=round(tp), sequences=batch, tokens=1.0, context=context,
-            weights=FORMATS["fp8-block"], cache_bytes=cache_bytes,
-        )  # fmt: skip
-        if mixer.selection is not None:
-            entries = (context + 1.0) / max(getattr(mixer, "ratio", 1), 1)
-            index = index_seconds(known, mixer.selection, sequences=batch, tokens=1.0, entries=entries)
-            form += index - (known.sparse.choosing_s if mixer.selection.kind == "tokens" else 0.0)
-        sizes.append(form - fixed)
-        seconds.append(1e-3 * row["latency"])
-    return Timed(name, np.array(sizes)[:, None], np.array(seconds))
+    without = {"compressed_s": 0.0, "entries_s": 0.0, "token_s": 0.0, "scoring": math.inf}
+    bare, timed = replace(known, sparse=replace(known.sparse, **without)), {}
+    for name in _COMPRESSED:
+        sizes, seconds, shape = [], [], shape_of(name).shape
+        for table, ratio in (("csa", 4), ("hca", 128)):
+            mixer = next(one.attention for one in shape.layers if getattr(one.attention, "ratio", None) == ratio)
+            assert isinstance(mixer, CompressedAttention)
+            for row, tp in _modules(gpu, f"*/*/dsv4_{table}_*", mixer.heads, "fp8"):
+                tokens = float(row["isl"]) if "context" in row["op_name"] else 1.0
+                read, context = tokens * row["batch_size"], float(row["step"])
+                if name.split("-")[-1] not in row["model"] or context > _MOST_TOKENS or read > _MOST_TOKENS / 2:
+                    continue
+                work = {"sequences": float(row["batch_size"]), "tokens": tokens}
+                form = latent_seconds(
+                    bare, mixer, hidden=shape.hidden, tp=tp, context=context, **work,
+                    weights=FORMATS["fp8-block"], cache_bytes=1.0,
+                )  # fmt: skip
+                scored, chosen = 0.0, mixer.selection
+                if chosen is not None:
+                    entries = (context + (tokens + 1.0) / 2.0) / ratio
+                    form += index_seconds(bare, chosen, entries=entries, **work)
+                    scored = 2.0 * read * entries * chosen.heads * chosen.dim
+                sizes.append((float(chosen is not None), read, scored, form))
+                seconds.append(1e-3 * row["latency"])
+        timed[name] = Timed(name, np.array(sizes), np.array(seconds))
+    return timed
+
+
+def _modules(gpu: str, pattern: str, heads: int, cache: str) -> Iterator[tuple[Row, int]]:
+    """Rows of attention modules in block-wise fp8 with a format of the cache, and the GPUs that share the heads."""
+    for row in _rows(gpu, f"sparse_attention/{pattern}_module_perf.parquet"):
+        tp = heads / row["num_heads"]
+        known = row["gemm_type"] == "fp8_block" and row["kv_cache_dtype"].startswith(cache)
+        if known and tp >= 1.0 and tp == round(tp):
+            yield row, round(tp)
 
 
 def _streams(gpu: str) -> dict[str, Timed]:

@@ -112,12 +112,17 @@ class ModelCost(_Joining):
             return 0.0
         known = self._reading.get((batch, tokens))
         if known is None:
-            context = self.contexts.first
-            work = Work(
-                sequences=batch, tokens=self.rows, context=context, prefill_tokens=tokens, prefill_context=context
+            context = prompt = self.contexts.first
+            read = Work(  # whole prompts, or parts of one that reach from its beginning to its end
+                sequences=batch,
+                tokens=self.rows,
+                context=context,
+                prefill_tokens=tokens,
+                prefill_context=max(0.0, prompt - tokens) / 2.0,
+                prompts=max(1.0, tokens / max(prompt, 1.0)),
             )
             alone = self._decoding(batch, context) if batch else 0.0
-            known = self._reading[batch, tokens] = self.model.seconds(work) - alone
+            known = self._reading[batch, tokens] = self.model.seconds(read) - alone
         return known
 
 

@@ -59,6 +59,9 @@ class EngineConstants:
     """Tokens of a pass up to which graphs were captured; infinite: all, as commands of plans have them."""
     apart: bool = False
     """Whether prompts are read in passes of their own, between those in which others decode."""
+    balanced: bool = False
+    """Whether copies of attention wait for each other's prompts, so that all read alike; else one reads a prompt, and
+    the others' tokens wait for it."""
     fused_sums: Literal["none", "Blackwell", "all"] = "none"
     """GPUs on which sums are taken by kernels of TensorRT-LLM."""
     untuned: float = 0.0
@@ -97,7 +100,9 @@ without time of their own."""
 _TREE_S: Final = 1.0e-3
 
 _vllm = partial(EngineConstants, name="vllm", verified_s=_VERIFIED_S, tree_s=_TREE_S)
-_trtllm = partial(EngineConstants, name="trtllm", fused_sums="all", verified_s=_VERIFIED_S, tree_s=_TREE_S)
+_trtllm = partial(
+    EngineConstants, name="trtllm", balanced=True, fused_sums="all", verified_s=_VERIFIED_S, tree_s=_TREE_S
+)
 _PRICED: Final = (
     _vllm(
         version="0.11.1",

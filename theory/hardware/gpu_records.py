@@ -135,7 +135,13 @@ class SparseRates:
     block_s: float
     """The same where it chooses blocks of tokens, s."""
     compressed_s: float
-    """Fixed time of attention to compressed entries, the choosing of entries included, s."""
+    """Fixed time of attention to a window and compressed entries, s."""
+    entries_s: float
+    """The same of an index that chooses among compressed entries, s."""
+    token_s: float
+    """What a new token takes of attention to compressed entries, besides its products and reads, s."""
+    scoring: float
+    """Rate at which compressed entries are scored, FLOP/s."""
     bandwidth: float
 
 

@@ -144,9 +144,9 @@ _STATES: Final = {
     "NVIDIA B200 SXM": StateRates(6.01e-6, 5.63e12, 2.47e-5, 1.97e13, 50.0),
 }
 _SPARSE: Final = {
-    "NVIDIA H100 SXM": SparseRates(4.9e-5, 7.7e-6, 5.8e-5, 2.38e12),
-    "NVIDIA H200 SXM": SparseRates(4.8e-5, 9.0e-6, 5.8e-5, 3.28e12),
-    "NVIDIA B200 SXM": SparseRates(5.4e-5, 1.13e-5, 5.5e-5, 4.52e12),
+    "NVIDIA H100 SXM": SparseRates(4.9e-5, 7.7e-6, 5.1e-5, 3.5e-5, 1.4e-8, 5.0e14, 2.38e12),
+    "NVIDIA H200 SXM": SparseRates(4.8e-5, 9.0e-6, 4.9e-5, 3.4e-5, 1.9e-8, 4.3e14, 3.28e12),
+    "NVIDIA B200 SXM": SparseRates(5.4e-5, 1.13e-5, 4.1e-5, 3.8e-5, 5.9e-8, 7.0e14, 4.52e12),
 }
 _STREAMS: Final = {
     "NVIDIA H100 SXM": StreamRates(2.62e-5, 2.84e12),
@@ -297,7 +297,13 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
             quantised_s=slower,
         ),
         states=_times(_STATES[other], overhead_s=slower, bandwidth=reading, prompt_s=slower, rate=reading),
-        sparse=_times(_SPARSE[other], choosing_s=slower, block_s=slower, compressed_s=slower, bandwidth=reading),
+        sparse=_times(
+            _SPARSE[other],
+            **dict.fromkeys(("choosing_s", "block_s", "compressed_s", "entries_s"), slower),
+            token_s=1.0 / reading,
+            scoring=computing,
+            bandwidth=reading,
+        ),
         streams=_times(_STREAMS[other], overhead_s=slower, bandwidth=reading),
         experts={of: _times(rates, rate=arithmetic(of), **of_experts) for of, rates in _EXPERTS[like].items()},
         sums=sums(_SUMS[like]),

@@ -176,7 +176,7 @@ def latent_seconds(
     )
     overhead, heads, seen = rates.overhead_s, attention.heads / tp, context + (tokens + 1.0) / 2.0
     if isinstance(attention, CompressedAttention):
-        entries, overhead = attention.read(seen), gpu.sparse.compressed_s
+        entries, overhead = attention.read(seen), gpu.sparse.compressed_s + gpu.sparse.token_s * rows
         read = rows * (entries * attention.head_dim) * cache_bytes
         attended = rows * (4.0 * heads * entries * attention.head_dim)
     elif attention.selection is not None:
@@ -198,9 +198,11 @@ def index_seconds(gpu: Gpu, selection: Selection, *, sequences: float, tokens: f
     """Return the time to choose among so many cached entries of each sequence for its new tokens, s; products apart."""
     if selection.heads == 0:
         return 0.0
-    fixed = {"tokens": gpu.sparse.choosing_s, "blocks": gpu.sparse.block_s, "compressed": 0.0}[selection.kind]
+    rates, compressed = gpu.sparse, selection.kind == "compressed"
+    fixed = {"tokens": rates.choosing_s, "blocks": rates.block_s, "compressed": rates.entries_s}[selection.kind]
     scored = 2.0 * sequences * tokens * entries * selection.heads * selection.dim
-    return fixed + sequences * selection.held(entries) / gpu.sparse.bandwidth + scored / gpu.latent.attention_rate
+    rate = rates.scoring if compressed else gpu.latent.attention_rate
+    return fixed + sequences * selection.held(entries) / rates.bandwidth + scored / rate
 
 
 def recurrent_seconds(gpu: Gpu, layer: Recurrent, *, tp: int, sequences: float, tokens: float, prompts: bool) -> float:

@@ -106,9 +106,10 @@ class PassModel:
                 **{one.name: getattr(reading, one.name) + getattr(decoding, one.name) for one in fields(PassParts)}
             )
         totals = {"products": 0.0, "experts": 0.0, "attention": 0.0, "sums": 0.0}
-        shared = self._shared(work)
+        batch = self._batch(work)
+        shared = self._copy(batch)
         for group in self.shape.layers:
-            for name, seconds in self._layer(group, shared).items():
+            for name, seconds in self._layer(group, shared, batch).items():
                 totals[name] += group.count * seconds
         parallel = self.parallel
         if parallel.pp > 1:  # each GPU sends its part of the streams and of what the last layer adds to them, in bf16
@@ -159,36 +160,50 @@ class PassModel:
         """
         return self.precision.cache == "fp8" and self.gpu.sheet.fp8 is None
 
-    def _shared(self, work: Work) -> Work:
-        """The work of one of the copies of attention, and there of one of the batches that its stages run side by side.
+    def _batch(self, work: Work) -> Work:
+        """The work of one of the batches that the stages run side by side, on all copies of attention together.
 
-        At least one sequence where any decode, for sequences are whole. All stages after each other take as long as the
-        whole model: of a batch for each stage every sequence gets a token in that time.
+        At least one sequence a copy where any decode, for sequences are whole; a prompt is read in one batch. All
+        stages after each other take as long as the whole model: of a batch for each stage every sequence gets a token
+        in that time.
         """
-        shares = self.parallel.dp * self.parallel.batches(work.sequences + (work.prompts if work.prefill_tokens else 0))
-        if shares == 1.0:
+        dp, batches = (
+            self.parallel.dp,
+            self.parallel.batches(work.sequences + (work.prompts * bool(work.prefill_tokens))),
+        )
+        if dp == 1 and batches == 1.0:
             return work
-        return Work(
-            sequences=max(work.sequences / shares, min(work.sequences, 1.0)),
-            tokens=work.tokens,
-            context=work.context,
-            prefill_tokens=work.prefill_tokens / shares,
-            prefill_context=work.prefill_context,
-            prompts=max(1.0, work.prompts / shares),
+        return replace(
+            work,
+            sequences=max(work.sequences / batches, dp * min(work.sequences, 1.0)),
+            prefill_tokens=work.prefill_tokens / min(batches, work.prompts),
+            prompts=max(1.0, work.prompts / batches),
         )
 
-    def _layer(self, group: Layers, work: Work) -> dict[str, float]:
-        """Seconds of a layer by operator."""
+    def _copy(self, batch: Work) -> Work:
+        """The work of a batch on the copy of attention that reads most of its prompts."""
+        dp = self.parallel.dp
+        if dp == 1:
+            return batch
+        return replace(
+            batch,
+            sequences=batch.sequences / dp,
+            prefill_tokens=batch.prefill_tokens / (dp if self.engine.balanced else min(dp, batch.prompts)),
+            prompts=max(1.0, batch.prompts / dp),
+        )
+
+    def _layer(self, group: Layers, work: Work, batch: Work) -> dict[str, float]:
+        """Seconds of a layer by operator: of a copy of attention, and of the experts that all copies share."""
         mixer, forward = group.attention, group.feed_forward
         attending = sum(self._attention(mixer, *part) for part in _attending(work))
         spent = {
             "products": self._mixing_products(mixer, work.rows),
             "attention": attending * (_WIDENING if self._widened and not isinstance(mixer, Recurrent) else 1.0),
             "experts": 0.0,
-            "sums": self._sums(2.0 * work.rows * self.shape.hidden, forward),
+            "sums": self._sums(work.rows, batch.rows, forward),
         }
         if isinstance(forward, Experts):
-            spent["experts"] = self._routed(forward, work)
+            spent["experts"] = self._routed(forward, batch)
             hidden = self.shape.hidden  # the router, shared experts, what reduces and widens: products of all tokens
             beside = self.operators.product(work.rows, forward.count, hidden, _BF16)
             if forward.shared:
@@ -214,16 +229,16 @@ class PassModel:
         index = 0 if mixer.selection is None else mixer.selection.parameters(hidden)
         return seconds + (product(rows, index / hidden, hidden, weights) if index else 0.0)
 
-    def _routed(self, experts: Experts, work: Work) -> float:
+    def _routed(self, experts: Experts, batch: Work) -> float:
         """Seconds of routed experts."""
-        rows, asking = work.rows * self.parallel.dp, work.asking_rows * self.parallel.dp
+        rows = batch.rows
         weights = self.precision.expert_format
         in_blocks = weights.name == "fp8-block"
         seconds = self.operators.experts(
             experts,
             hidden=experts.latent or self.shape.hidden,
             tokens=rows,
-            asking=asking,
+            asking=batch.asking_rows,
             ep=self.parallel.ep,
             expert_tp=self.parallel.expert_tp,
             weights=weights,
@@ -235,16 +250,17 @@ class PassModel:
         engine = self.engine  # its general kernel takes more than a tuned one
         return seconds * (1.0 + (engine.untuned if rows > experts.count / ep else engine.untuned_small))
 
-    def _sums(self, size: float, forward: FeedForward | None) -> float:
+    def _sums(self, rows: float, all_rows: float, forward: FeedForward | None) -> float:
         """Seconds of a layer's sums, after the attention and after the feed-forward part.
 
         Copies of the attention share the second one only, in which they gather and scatter the rows of all.
         """
         tp, dp, gpus = self.parallel.tp, self.parallel.dp, min(self.parallel.stage, 8)
-        one = self.operators.sums(tp, size)
+        row_bytes = _BF16.bytes_per_number * self.shape.hidden
+        one = self.operators.sums(tp, row_bytes * rows)
         if forward is None:
             return one
-        return 2.0 * one if dp == 1 else one + self.operators.sums(gpus, dp * size)
+        return 2.0 * one if dp == 1 else one + self.operators.sums(gpus, row_bytes * all_rows)
 
     def _dense(self, rows: float, intermediate: float, gated: bool) -> float:
         hidden, weights = self.shape.hidden, self.precision.weight_format

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from specplan.worlds.drafters.known_acceptance import KnownAcceptance
     from specplan.worlds.request import Deployment, Limits, Load, ServedModel
     from specplan.worlds.running.settings import Settings
+    from theory.hardware.gpu_records import Gpu
 
 __all__ = ["deployment_plan", "deployment_plans", "settings_for"]
 
@@ -153,6 +154,8 @@ def _deployment(options: Mapping[str, Any], methods: Sequence[str], heads: Seque
         raise ParameterError(
             "engine", name, f"does not run on {gpu.name}: take vllm or sglang (--engine), or another --gpu"
         )
+    if options["cache"] is None and name == "sglang":
+        target = _usual_cache(target, gpu)
     made = Deployment(
         target=target,
         draft=draft,
@@ -279,6 +282,17 @@ def _model(name: str, precision: str | None, cache: str | None) -> ServedModel:
     if precision is not None:
         formats = Precision(weights=choice("precision", precision, tuple(FORMATS)), cache=formats.cache)
     return ServedModel(facts=facts, precision=formats if cache is None else replace(formats, cache=cache))
+
+
+def _usual_cache(target: ServedModel, gpu: Gpu) -> ServedModel:
+    """A model with the cache that SGLang gives it: of DeepSeek's sparse attention fp8 on Blackwell, bf16 elsewhere."""
+    from theory.hardware.engines import BLACKWELL
+    from theory.hardware.shapes import LatentAttention
+
+    mixers = (group.attention for group in target.facts.shape.layers)
+    if gpu.name not in BLACKWELL or not any(isinstance(one, LatentAttention) and one.selection for one in mixers):
+        return target
+    return replace(target, precision=replace(target.precision, cache="fp8"))
 
 
 def _acceptance(texts: Sequence[str]) -> Mapping[str, KnownAcceptance]:
