@@ -67,12 +67,17 @@ HALF_WIDTHS: Final[Mapping[tuple[str, str], float]] = MappingProxyType(
     }
 )
 
-_LEFT_OUT: Final[Mapping[str, float]] = MappingProxyType({"attention": 0.0, "states": 0.22, "sparse": 0.24})
+_LEFT_OUT: Final[Mapping[str, float]] = MappingProxyType(
+    {"attention": 0.0, "states": 0.22, "sparse": 0.24, "compressed": 1.0}
+)
 """What layers that were hardly served add in squares, by `theory.hardware.shapes.Shape.mixing`, [-].
 
 Of states: 0.37, the 95 % error of Kimi's delta attention by constants of gated delta nets (benchmarks.fit_mixers),
 times 0.6, the most of an iteration that states take; one of two served hybrids by the other errs by 0.20. Of sparse
-attention: with it the interval holds all rows of served GLM-5 that do not queue, to which nothing was fitted."""
+attention: with it the interval holds all rows of served GLM-5 that do not queue, to which nothing was fitted. Of
+compressed attention: 21 of 22 rates of DeepSeek-V4 in SGLang, not fitted, are within it (VALIDATION.md)."""
+_MOST_OF_GAINS: Final = 0.24
+"""What such layers add to the width of a gain at most, [-]: target and drafter read prompts alike."""
 _UNTIMED: Final = 0.4
 """What weights in a format add in squares whose operators gave the GPU no constants, [-]: products in nvfp4 of at most
 256 rows, in tables of aiconfigurator-core that nothing was fitted to, err by 0.29 to 0.76 (95 %, by engine, B200 to
@@ -104,7 +109,9 @@ def half_width(quantity: str, model: PassModel, work: Work | None = None) -> flo
     weights = model.precision.expert_format if experts else model.precision.weight_format
     timed = quantity == GAIN or model.measured is not None or is_timed(model.gpu, weights, experts=experts)
     untimed = 0.0 if timed else _UNTIMED
-    known = math.hypot(HALF_WIDTHS[quantity, _usual(quantity, model, work)], _LEFT_OUT[model.shape.mixing], untimed)
+    mixing = _LEFT_OUT[model.shape.mixing]
+    mixing = min(mixing, _MOST_OF_GAINS) if quantity == GAIN else mixing
+    known = math.hypot(HALF_WIDTHS[quantity, _usual(quantity, model, work)], mixing, untimed)
     unknown = model.parallel.pp > 1 or model.shape.stream_rank > 0
     if unknown or (not model.gpu.fitted and model.measured is None):
         known *= 2.0 if quantity == GAIN else 1.0

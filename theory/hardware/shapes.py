@@ -268,12 +268,13 @@ class Shape:
 
     @property
     def mixing(self) -> str:
-        """``attention`` if all layers attend to what is cached; else ``states``, or ``sparse`` if none has a state."""
+        """``states`` if any layer keeps one, else ``compressed`` or ``sparse`` attention, or ``attention`` to all."""
         if self.has_states:
             return "states"
         mixers = [group.attention for group in self.layers]
-        sparse = any(isinstance(one, CompressedAttention) or getattr(one, "selection", None) for one in mixers)
-        return "sparse" if sparse else "attention"
+        if any(isinstance(one, CompressedAttention) for one in mixers):
+            return "compressed"
+        return "sparse" if any(getattr(one, "selection", None) for one in mixers) else "attention"
 
     def weight_bytes(self, precision: Precision) -> float:
         """Return the bytes of all weights, B."""

@@ -67,8 +67,10 @@ def test_an_iteration_without_a_prompt_is_an_iteration() -> None:
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 64, 1024, 8192])
-def test_a_prompt_alone_takes_what_the_pass_model_says(tokens: int) -> None:
-    said = passes().seconds(Work(sequences=0, context=FIRST, prefill_tokens=tokens, prefill_context=FIRST))
+def test_prompts_are_read_from_their_beginning(tokens: int) -> None:
+    """Parts of a prompt attend to half of what is before them in the mean, more tokens than it has are several."""
+    before, prompts = max(FIRST - tokens, 0.0) / 2.0, max(tokens / FIRST, 1.0)
+    said = passes().seconds(Work(sequences=0, prefill_tokens=tokens, prefill_context=before, prompts=prompts))
     assert cost().prefill(tokens) == pytest.approx(said, rel=1e-9)
     assert cost().prefill(0) == cost().prefill(1)
 

@@ -64,7 +64,19 @@ def test_prompts_that_share_a_pass_attend_each_to_itself(model: PassModel, token
     together = replace(one, prefill_tokens=prompts * tokens, prompts=prompts)
     attention = [model.parts(work).attention for work in (one, together, replace(together, prompts=1.0))]
     assert attention == sorted(attention)
-    assert model.parts(together).products == model.parts(replace(together, prompts=1.0)).products
+    if model.parallel.dp == 1:
+        assert model.parts(together).products == model.parts(replace(together, prompts=1.0)).products
+
+
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=lambda one: f"{one.name} {one.version}")
+def test_a_prompt_is_read_by_one_copy_of_attention(engine: EngineConstants) -> None:
+    """As many prompts as copies are read in the time of one, of which the other copies read nothing."""
+    model = PassModel(gpu=GPUS["NVIDIA H100 SXM"], shape=MIXED, parallel=Parallel(dp=4, ep=4), engine=engine)
+    one = Work(sequences=0.0, prefill_tokens=1024.0)
+    alone, four = model.parts(one), model.parts(replace(one, prefill_tokens=4096.0, prompts=4.0))
+    assert (alone.attention == four.attention) != engine.balanced
+    assert alone.products <= four.products
+    assert alone.experts < four.experts
 
 
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=lambda one: f"{one.name} {one.version}")
@@ -181,8 +193,10 @@ def test_passes_of_more_tokens_than_graphs_were_captured_for_are_outside_them() 
 
 @given(models, works)
 def test_an_iteration_that_reads_prompts_leaves_the_graphs(model: PassModel, work: Work) -> None:
+    dp = model.parallel.dp
     shares = [
-        model.parts(replace(work, prefill_tokens=n * model.parallel.dp)).ungraphed for n in (0.0, 32.0, 128.0, 8192.0)
+        model.parts(replace(work, prefill_tokens=n * dp, prompts=float(dp))).ungraphed
+        for n in (0.0, 32.0, 128.0, 8192.0)
     ]
     if work.tokens == 1.0 or model.precision.cache == "bf16":
         assert shares == [pytest.approx(model.engine.ungraphed_s * share) for share in (0.0, 0.25, 1.0, 1.0)]
