@@ -120,7 +120,7 @@ def closed_loop(model: PassModel, loop: ClosedLoop, drafted: Drafted | None = No
     token depends on the client and the scheduler as much as on the GPU: expect 30 %, against 8 % of the time per token.
     """
     context = loop.prompt_tokens + loop.answer_tokens / 2.0
-    outside = math.ceil(loop.prompt_tokens / loop.chunk_tokens) * model.engine.ungraphed_s
+    outside = math.ceil(loop.prompt_tokens / loop.chunk_tokens) * model.reading_s
     others = loop.concurrency - 1.0
     share = 1.0
     for _ in range(_ROUNDS):

@@ -80,10 +80,9 @@ class PassModel:
     """Operators measured one by one, whose seconds are added up; None: those of the GPU's fitted constants."""
 
     operators: OperatorSource = field(init=False, repr=False, compare=False)
-
-    _between_s: float = field(init=False, repr=False, compare=False)
-    _reading_s: float = field(init=False, repr=False, compare=False)
+    reading_s: float = field(init=False, repr=False, compare=False)
     """What the engine takes more for an iteration that reads a prompt, s."""
+    _between_s: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_split(self.shape, self.parallel)
@@ -92,7 +91,7 @@ class PassModel:
         recurrent = sum(group.count for group in self.shape.layers if isinstance(group.attention, Recurrent))
         reading = self.engine.ungraphed_s + recurrent * self.engine.recurrent_prompt_s
         object.__setattr__(self, "_between_s", self._between() + recurrent * self.engine.recurrent_s)
-        object.__setattr__(self, "_reading_s", reading)
+        object.__setattr__(self, "reading_s", reading)
 
     def seconds(self, work: Work) -> float:
         """Return the time of an iteration, s."""
@@ -147,7 +146,7 @@ class PassModel:
 
     def _outside_graphs(self, work: Work) -> float:
         """What the engine takes for an iteration outside its graphs, s."""
-        reading = self._reading_s * min(work.prefill_tokens / _SHORT_PROMPT, 1.0)
+        reading = self.reading_s * min(work.prefill_tokens / _SHORT_PROMPT, 1.0)
         if (work.tokens > 1.0 and self._widened) or work.rows > self.engine.graphed_rows:
             return max(reading, self.engine.ungraphed_decoding_s or self.engine.ungraphed_s)
         return reading

@@ -13,6 +13,7 @@ from theory.errors import ParameterError
 from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
 from theory.hardware.loads import ClosedLoop, closed_loop, prompt_seconds
+from theory.hardware.mixers.states import Recurrent
 from theory.hardware.passes import PassModel
 from theory.hardware.work import Work
 
@@ -28,6 +29,18 @@ def test_a_request_alone_decodes_at_the_pace_of_a_pass(prompt: float, answer: fl
     found = closed_loop(MODEL, ClosedLoop(concurrency=1, prompt_tokens=prompt, answer_tokens=answer))
     assert (found.prompts, found.running) == (0.0, 1.0)
     assert found.per_token == MODEL.seconds(Work(sequences=1, context=prompt + answer / 2))
+
+
+def test_what_an_engine_takes_of_layers_with_states_is_no_work_of_operators() -> None:
+    """So a first token waits for it once, and for the operators of a prompt longer."""
+    states = Recurrent(kind="gated-delta", heads=32, key_heads=16, key_dim=128, value_dim=128, state_bytes=4.0)
+    sglang, shape = engine_named("sglang"), shape_of_layers(replace(LLAMA_8B, attention=states), LLAMA_8B)
+    engines = sglang, replace(sglang, recurrent_prompt_s=2.0 * sglang.recurrent_prompt_s)
+    loop = ClosedLoop(concurrency=1, prompt_tokens=1024.0, answer_tokens=1024.0)
+    once, twice = (
+        closed_loop(PassModel(gpu=MODEL.gpu, shape=shape, engine=engine), loop).to_first_token for engine in engines
+    )
+    assert twice - once == pytest.approx(32 * sglang.recurrent_prompt_s)
 
 
 @given(loops)
