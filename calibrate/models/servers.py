@@ -107,7 +107,6 @@ class RemoteModels(AskedModels):
         ParameterError : none of these servers has the old address, or an address is invalid.
         """
         now = {split_endpoint(old): new for old, new in servers.items()}
-        speculating = parsed_settings(self.speculative)
         here = {split_endpoint(endpoint): endpoint for endpoint in self._endpoints}
         for old in servers:
             if split_endpoint(old) not in here:
@@ -116,7 +115,7 @@ class RemoteModels(AskedModels):
         def moved(endpoint: str) -> str:
             return now.get(split_endpoint(endpoint), endpoint) if endpoint else ""
 
-        others = [{**one, "server": moved(str(one["server"]))} for one in speculating]
+        others = [{**one, "server": moved(str(one["server"]))} for one in parsed_settings(self.speculative)]
         return replace(
             self,
             target=moved(self.target),
@@ -263,9 +262,8 @@ class RemoteModels(AskedModels):
             config = {name: value for name, value in given.items() if name != "server"}
             servers.append((str(given["server"]), checked_speculative(config)))
         keys = [setting_of(config).key for _, config in servers]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise ParameterError("speculative", key, "is given twice: leave one of them out")
+        if twice := [key for key in keys if keys.count(key) > 1]:
+            raise ParameterError("speculative", twice[0], "is given twice: leave one of them out")
         return servers
 
     @property

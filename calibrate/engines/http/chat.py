@@ -36,14 +36,14 @@ async def rendered(
     body: dict[str, Any] = {"messages": list(messages), "add_generation_prompt": True, "add_special_tokens": False}
     if settings:
         body["chat_template_kwargs"] = dict(settings)
-    ids = await _post(engine, "tokenize", body, "tokens")
+    ids = list(await _post(engine, "tokenize", body, "tokens"))
     try:
-        text = await _text(engine, ids)
-        read = await _ids(engine, text)
-        if read[1:] == list(ids) and len(ids) > 1:  # two begin-of-text tokens: remove the template's
-            text = await _text(engine, ids[1:])
-            read = await _ids(engine, text)
-        return text if read == list(ids) else None
+        for sent in (ids, ids[1:]):  # the second time without the template's begin-of-text token, if there were two
+            text = str(await _post(engine, "detokenize", {"tokens": sent}, "prompt"))
+            read = list(await _post(engine, "tokenize", {"prompt": text, "add_special_tokens": True}, "tokens"))
+            if read == ids or not (read[1:] == ids and len(ids) > 1):
+                break
+        return text if read == ids else None
     except RefusedError as error:
         if error.transient:
             raise
@@ -85,14 +85,6 @@ class UserTurns:
                 raise CalibrationError(f"{name}: {rule}")
             self._known[question] = text
         return self._known[question]
-
-
-async def _text(engine: OpenAIEngine, ids: Sequence[int]) -> str:
-    return str(await _post(engine, "detokenize", {"tokens": list(ids)}, "prompt"))
-
-
-async def _ids(engine: OpenAIEngine, text: str) -> list[int]:
-    return list(await _post(engine, "tokenize", {"prompt": text, "add_special_tokens": True}, "tokens"))
 
 
 async def _post(engine: OpenAIEngine, name: str, body: dict[str, Any], field: str) -> Any:

@@ -11,7 +11,8 @@ text depends on the server, even with a seed.
 from __future__ import annotations
 
 import math
-from collections import Counter
+import secrets
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -105,9 +106,9 @@ class OpenAIEngine(Server):
         """
         if request.speculation is not None:
             return await self._speculating(request.speculation).generate(replace(request, speculation=None), progress)
-        streamed = Streamed(on_text=progress.on_text if progress is not None else None, whole_ids=self.whole_ids)
-        if progress is not None:
-            progress.tokens = lambda: streamed.tokens
+        progress = progress or Progress()
+        streamed = Streamed(on_text=progress.on_text, whole_ids=self.whole_ids)
+        progress.tokens = lambda: streamed.tokens
         try:
             await self.stream(request, streamed)
             finish = self._settle(streamed, request.stop)
@@ -119,12 +120,21 @@ class OpenAIEngine(Server):
         finally:
             tokens = streamed.tokens
             streamed.prompt_ids = []  # streams are kept, prompts are not
-            if progress is not None:
-                progress.n_generated, progress.tokens = sum(n for _, n in streamed.arrivals), lambda: tokens
-        if progress is not None:
-            progress.n_generated = streamed.n_tokens
+            progress.n_generated, progress.tokens = sum(n for _, n in streamed.arrivals), lambda: tokens
+        progress.n_generated = streamed.n_tokens
         self._count(streamed)
-        return self._generation(streamed, finish)
+        ids, spec = streamed.ids[: len(streamed.ids) - (finish == "eos")], self.speculates
+        return Generation(
+            text=streamed.text,
+            token_ids=tuple(ids),
+            n_generated=streamed.n_tokens,
+            finish=finish,
+            n_prompt_tokens=streamed.n_prompt,
+            n_cached_tokens=streamed.n_cached,
+            n_iterations=max(len(streamed.arrivals) - 1, 0),
+            times=self._times(streamed),
+            passes=() if spec is None else streamed.passes(spec.k2, always=spec.method != "ngram"),
+        )
 
     async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
         """Probabilities of single-token replies, from the likeliest tokens that the server lists.
@@ -138,7 +148,9 @@ class OpenAIEngine(Server):
         ParameterError : a choice is not one token of this model (where the server has ``/tokenize``).
         CalibrationError : no log-probabilities, or none of the choices is among the likeliest tokens.
         """
-        streamed, logs = await self._replies.logprobs(_text_only(prompt), choices)
+        if not isinstance(prompt, str):
+            raise ParameterError("prompt", prompt[:8], "must be a text: a server's token ids are its own")
+        streamed, logs = await self._replies.logprobs(prompt, choices)
         self._count(streamed)
         return Choice.of_logs(
             choices,
@@ -195,8 +207,7 @@ class OpenAIEngine(Server):
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
         """Work of the server, estimated from its latest streams (`http.activity`); ``clear`` empties the records."""
-        k2 = 1 if self.speculates is None else self.speculates.k2
-        own = activity(self.streams, trip_s=self.trip_s, k2=k2)
+        own = activity(self.streams, trip_s=self.trip_s, k2=1 if self.speculates is None else self.speculates.k2)
         if clear:
             self.streams.clear()
         return own.with_speculating([await other.stats(clear=clear) for other in self.speculating.values()])
@@ -217,7 +228,8 @@ class OpenAIEngine(Server):
 
         On servers without a salt, earlier prompts stay cached.
         """
-        self.change_salt()
+        self._salt = secrets.token_hex(8)
+        self._texts = deque(maxlen=self._texts.maxlen)  # requests in flight still have the old salt
         for other in self.speculating.values():
             await other.forget()
 
@@ -268,8 +280,7 @@ class OpenAIEngine(Server):
         reason, by = streamed.reason, streamed.stopped_by
         if streamed.closed:
             return "stop"
-        end = first_stop(streamed.text, stops)
-        if end is not None:
+        if (end := first_stop(streamed.text, stops)) is not None:
             self._stop_mode = "included"
             streamed.parts = [streamed.text[:end]]
             return "stop"
@@ -284,20 +295,6 @@ class OpenAIEngine(Server):
             return "stop"
         known = streamed.tells_stop or reason == "eos_token" or not stops or self._stop_mode in ("included", "watched")
         return "eos" if known else None
-
-    def _generation(self, streamed: Streamed, finish: Finish) -> Generation:
-        ids, spec = streamed.ids[: len(streamed.ids) - (finish == "eos")], self.speculates
-        return Generation(
-            text=streamed.text,
-            token_ids=tuple(ids),
-            n_generated=streamed.n_tokens,
-            finish=finish,
-            n_prompt_tokens=streamed.n_prompt,
-            n_cached_tokens=streamed.n_cached,
-            n_iterations=max(len(streamed.arrivals) - 1, 0),
-            times=self._times(streamed),
-            passes=() if spec is None else streamed.passes(spec.k2, always=spec.method != "ngram"),
-        )
 
     def _count(self, streamed: Streamed) -> None:
         if self.watch is not None:
@@ -314,9 +311,3 @@ class OpenAIEngine(Server):
             first_token=moments[0],
             end=moments[-1],
         )
-
-
-def _text_only(prompt: Prompt) -> str:
-    if isinstance(prompt, str):
-        return prompt
-    raise ParameterError("prompt", prompt[:8], "must be a text: a server's token ids are its own")

@@ -86,8 +86,8 @@ class Replies:
         """
         forced: dict[str, float] = {}
         for choice in missing:
-            body = {**self._server.body(text, 1), "temperature": 1.0, "logprobs": 1}
-            body |= {"structured_outputs": {"choice": [choice]}, **self._server.salted()}
+            body = {**self._server.body(text, 1), "temperature": 1.0, "logprobs": 1, **self._server.salted()}
+            body["structured_outputs"] = {"choice": [choice]}
             try:
                 answer = await self._server.wire.post(f"{self._server.wire.api}/completions", body)
                 reply = answer["choices"][0]

@@ -15,7 +15,7 @@ from refusals import refused, refuses
 from calibrate import pair
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.vllm.config import CPU_BLOCK, VllmConfig, checked_speculative, speculative_of
-from calibrate.engines.vllm.engine import Read, VllmEngine, passes_of
+from calibrate.engines.vllm.engine import Read, VllmEngine
 from calibrate.engines.vllm.recorder import Active, Recorder
 from calibrate.engines.vllm.start import engine_settings, environment_of
 from calibrate.engines.work import JoinedPass, Pass
@@ -196,4 +196,4 @@ def test_passes_are_all_there_whenever_their_reader_comes(chunks: tuple[int, ...
     output = SimpleNamespace(spec_decode_metrics=SimpleNamespace(to_dict=lambda: record))
     read.last = SimpleNamespace(outputs=[output])  # type: ignore[assignment]
     expected = passes[:4] if in_order else [(3, 2), (3, 3), (3, 2), (0, 0)]
-    assert passes_of(read) == tuple(expected)
+    assert read.passes == tuple(expected)
