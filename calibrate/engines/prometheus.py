@@ -84,14 +84,6 @@ def counted(sample: Sample) -> float:
     return sample.value
 
 
-def _position(sample: Sample) -> int:
-    """The position of a count of accepted tokens."""
-    label = sample.labels.get("position", "")
-    if not (label.isascii() and label.isdigit() and len(label) <= 4):
-        raise SchemaError(f"metrics: {_PER_POSITION}: needs a label 'position' that is a number, got {shown(label)!r}")
-    return int(label)
-
-
 def _counter(name: str) -> str:
     """The common name of a counter of speculation, without prefix and ``_total``; empty for other metrics."""
     prefix, _, rest = name.removesuffix("_total").partition(":")
@@ -152,8 +144,11 @@ class SpecDecode:
         for sample in samples:
             name = _counter(sample.name)
             if name == _PER_POSITION:
-                position = _position(sample)
-                positions[position] = positions.get(position, 0.0) + counted(sample)
+                label = sample.labels.get("position", "")
+                if not (label.isascii() and label.isdigit() and len(label) <= 4):
+                    rule = f"needs a label 'position' that is a number, got {shown(label)!r}"
+                    raise SchemaError(f"metrics: {_PER_POSITION}: {rule}")
+                positions[int(label)] = positions.get(int(label), 0.0) + counted(sample)
             elif name:
                 sums[name] = sums.get(name, 0.0) + counted(sample)
         if f"{_SPEC}drafts" not in sums:
@@ -175,17 +170,12 @@ class SpecDecode:
         ------
         ParameterError : a counter decreased: the server was restarted in between.
         """
-        before = earlier.accepted_at + (0,) * (len(self.accepted_at) - len(earlier.accepted_at))
-        difference = SpecDecode(
-            tokens=self.tokens - earlier.tokens,
-            drafts=self.drafts - earlier.drafts,
-            drafted=self.drafted - earlier.drafted,
-            accepted=self.accepted - earlier.accepted,
-            accepted_at=tuple(a - b for a, b in zip(self.accepted_at, before, strict=False)),
-        )
-        if min(difference.tokens, difference.drafts, difference.drafted, difference.accepted) < 0:
+        names = ("tokens", "drafts", "drafted", "accepted")
+        counts = {name: getattr(self, name) - getattr(earlier, name) for name in names}
+        if min(counts.values()) < 0:
             raise ParameterError("earlier", earlier, "must be an earlier reading of the same server run")
-        return difference
+        before = earlier.accepted_at + (0,) * len(self.accepted_at)
+        return SpecDecode(**counts, accepted_at=tuple(a - b for a, b in zip(self.accepted_at, before, strict=False)))
 
     @property
     def tokens_per_pass(self) -> float:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Self
 
-from calibrate.engines.http.addresses import split_endpoint
+from calibrate.engines.http.addresses import hosts_in_clear, split_endpoint
 from calibrate.engines.http.chat import UserTurns
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.stalls import StallWatch
@@ -177,8 +177,7 @@ class RemoteModels(AskedModels):
     @property
     def key_in_clear(self) -> tuple[str, ...]:
         """Hosts that the key is sent to without encryption."""
-        configs = (self._config(TARGET, endpoint) for endpoint in self._endpoints)
-        return tuple(dict.fromkeys(config.host for config in configs if config.key_in_clear))
+        return hosts_in_clear(self._endpoints) if self.api_key_env else ()
 
     @property
     def n_engines(self) -> int:

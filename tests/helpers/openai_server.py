@@ -38,7 +38,6 @@ OTHERS = list(HALVES)
 KNOWN = {
     "model", "prompt", "max_tokens", "temperature", "top_p", "seed", "stop", "stream", "stream_options", "logprobs",
 }  # fmt: skip
-Headers = dict[str, str]
 
 
 @dataclass(eq=False)
@@ -47,11 +46,6 @@ class Processor:
 
     work: Counter[object] = field(default_factory=Counter)
     """Server -> what it does now."""
-
-    @property
-    def busy(self) -> int:
-        """Servers that work."""
-        return len(+self.work)
 
     @contextmanager
     def used(self, by: object) -> Iterator[None]:
@@ -77,8 +71,6 @@ class Planted:
     """What a prompt adds to the iteration of others that reads it; None: prompts are read apart from iterations."""
     reading_s: float | None = None
     """Least time of an iteration that reads prompts, whatever it decodes: reading hides decoding. As `joining_s`."""
-    chunk: int = 10**9
-    """Most prompt tokens that an iteration reads."""
     k2: int = 1
     """Tokens that an iteration gives a request: 1 to ``k2``, equally likely."""
     row_s: float = 0.0
@@ -117,11 +109,6 @@ class Planted:
     most_accepted: int = 10**9
     """Requests in flight beyond which another one is refused with 429."""
 
-    @property
-    def joins(self) -> bool:
-        """Whether prompts are read in the iterations of others."""
-        return self.joining_s is not None or self.reading_s is not None
-
     def pass_s(self, batch: int, prompts: int, prompt_tokens: int) -> float:
         """Seconds of an iteration that decodes ``batch`` requests and reads these prompts."""
         plain = self.iteration_s + (self.sequence_s + self.row_s * (self.k2 - 1)) * batch
@@ -148,8 +135,8 @@ class Sequence:
     turn: float = -1.0
     tokens: asyncio.Queue[int] = field(default_factory=asyncio.Queue)
     """Tokens of each iteration."""
-    unread: int = 0
-    """Prompt tokens that are to be read in the iterations of others."""
+    n_prompt: int = 0
+    """Tokens of the prompt, which is to be read in an iteration of others."""
     is_read: asyncio.Event = field(default_factory=asyncio.Event)
 
     def committed(self) -> int:
@@ -173,10 +160,8 @@ class OpenAIServer(ConnectionServer):
         super().__init__()
         self.planted = planted
         self.bodies: list[dict[str, Any]] = []
-        self.headers: list[Headers] = []
+        self.headers: list[dict[str, str]] = []
         self.aborted = 0
-        self.prefills: list[float] = []
-        """Seconds from having read a request to writing its first token."""
         self.faults: dict[int, str] = {}
         """Number of a completion request, counted from 0: what happens to it."""
         self._running: list[Sequence] = []
@@ -217,41 +202,33 @@ class OpenAIServer(ConnectionServer):
         planted, moment = self.planted, time.monotonic()
         while self._running or self._joining:
             batch, joining = list(self._running), list(self._joining)
-            n_read = min(sum(prompt.unread for prompt in joining), planted.chunk)
-            moment += self._processor.busy * planted.pass_s(len(batch), len(joining), n_read)
+            n_read = sum(prompt.n_prompt for prompt in joining)
+            moment += len(+self._processor.work) * planted.pass_s(len(batch), len(joining), n_read)
             await asyncio.sleep(max(moment - time.monotonic(), 0.0))
             for sequence in batch:
-                n = sequence.committed()
-                self._count(n)
+                n = self._count(sequence.committed())
                 sequence.tokens.put_nowait(n)
                 sequence.left -= n
                 if sequence.left <= 0 and sequence in self._running:
                     self._running.remove(sequence)
-            self._read(joining, n_read)
-
-    def _read(self, joining: list[Sequence], n_tokens: int) -> None:
-        """Read so many tokens of prompts, oldest first; those that are read to their end decode from now on."""
-        for sequence in joining:
-            n = min(sequence.unread, n_tokens)
-            sequence.unread -= n
-            n_tokens -= n
-            if not sequence.unread:
+            for sequence in joining:
                 self._joining.remove(sequence)
                 sequence.is_read.set()
                 if sequence.left:
                     self._running.append(sequence)
 
-    def _count(self, n: int) -> None:
+    def _count(self, n: int) -> int:
         self.counted["tokens"] += n
         self.counted["drafts"] += self.planted.k2 > 1
         self.counted["accepted"] += n - 1
+        return n
 
     async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(Died):
-            while await self._request(reader, writer):
-                pass
+            while True:
+                await self._request(reader, writer)
 
-    async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         method, path, _ = head[0].split(" ")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
@@ -264,7 +241,6 @@ class OpenAIServer(ConnectionServer):
         else:
             self._page(writer, path, body)
         await writer.drain()
-        return True
 
     def _page(self, writer: asyncio.StreamWriter, path: str, body: dict[str, Any]) -> None:
         planted = self.planted
@@ -289,15 +265,14 @@ class OpenAIServer(ConnectionServer):
 
     def _metrics(self) -> str:
         planted, counted = self.planted, self.counted
-        text = f'# HELP x\nvllm:num_requests_running{{engine="0"}} {planted.foreign_requests}.0\n'
-        if not planted.counts:
-            return text
-        text += f"vllm:num_requests_waiting {self._waiting}.0\nvllm:generation_tokens_total {counted['tokens']}.0\n"
-        if planted.k2 > 1:
-            text += f"vllm:spec_decode_num_drafts_total {counted['drafts']}.0\n"
-            text += f"vllm:spec_decode_num_draft_tokens_total {counted['drafts'] * (planted.k2 - 1)}.0\n"
-            text += f"vllm:spec_decode_num_accepted_tokens_total {counted['accepted']}.0\n"
-        return text
+        values = {'num_requests_running{engine="0"}': planted.foreign_requests}
+        if planted.counts:
+            values |= {"num_requests_waiting": self._waiting, "generation_tokens_total": counted["tokens"]}
+        if planted.counts and planted.k2 > 1:
+            spec = "spec_decode_num_"
+            values |= {f"{spec}drafts_total": counted["drafts"], f"{spec}accepted_tokens_total": counted["accepted"]}
+            values[f"{spec}draft_tokens_total"] = counted["drafts"] * (planted.k2 - 1)
+        return "".join(f"vllm:{name} {value}.0\n" for name, value in values.items())
 
     def _send(self, writer: asyncio.StreamWriter, status: int, body: Any, extra: str = "") -> None:
         data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
@@ -306,9 +281,8 @@ class OpenAIServer(ConnectionServer):
     async def _completion(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: dict[str, Any]
     ) -> None:
-        began, number = time.monotonic(), len(self.bodies)
         self.bodies.append(body)
-        fault = self.faults.get(number, "")
+        fault = self.faults.get(len(self.bodies) - 1, "")
         if fault == "reset":
             raise Died
         if fault == "stall":
@@ -341,20 +315,20 @@ class OpenAIServer(ConnectionServer):
                 writer.write(
                     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
                 )
-                await self._stream(reader, writer, answer, sequence, fault, began)
+                await self._stream(reader, writer, answer, sequence, fault)
         finally:
             self._in_flight -= 1
 
     async def _prefill(self, sequence: Sequence, n_prompt: int) -> None:
         """Read a prompt, in iterations of others if there are any; then its request decodes."""
-        if self.planted.joins and self._running:
-            sequence.unread = n_prompt
+        planted, processor = self.planted, self._processor
+        if (planted.joining_s, planted.reading_s) != (None, None) and self._running:
+            sequence.n_prompt = n_prompt
             self._joining.append(sequence)
             await sequence.is_read.wait()
             return
-        planted, processor = self.planted, self._processor
         with processor.used(self):
-            await asyncio.sleep(processor.busy * (planted.prefill_s + planted.prefill_token_s * n_prompt))
+            await asyncio.sleep(len(+processor.work) * (planted.prefill_s + planted.prefill_token_s * n_prompt))
         if sequence.left:
             self._running.append(sequence)
             self._work.set()
@@ -379,7 +353,6 @@ class OpenAIServer(ConnectionServer):
         answer: Answer,
         sequence: Sequence,
         fault: str,
-        began: float,
     ) -> None:
         kind, _, at = fault.partition(":")
         usage = b"data: " + json.dumps({"choices": [], "usage": answer.usage()}).encode() + b"\n\n"
@@ -406,8 +379,6 @@ class OpenAIServer(ConnectionServer):
                 self._drop(sequence)
                 raise Died
             self._chunk(writer, b"data: " + json.dumps(answer.chunk(position, n)).encode() + b"\n\n")
-            if position == 0:
-                self.prefills.append(time.monotonic() - began)
             await writer.drain()
         if answer.body.get("stream_options", {}).get("include_usage"):
             self._chunk(writer, usage)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
-from calibrate.engines.http.addresses import is_local, proxy_of, split_endpoint
+from calibrate.engines.http.addresses import proxy_of, split_endpoint
 from calibrate.engines.http.stream import checked, fields
 from theory.errors import CalibrationError, ParameterError, SchemaError, check_integers, shown
 
@@ -122,12 +122,6 @@ class HttpConfig:
         """Create a configuration from ``URL[#model]``."""
         url, model = split_endpoint(endpoint)
         return cls(name=name, url=url, model=model, **options)
-
-    @property
-    def key_in_clear(self) -> bool:
-        """Whether a key is sent without encryption to another machine."""
-        parts = urlsplit(self.url)
-        return bool(self.api_key_env) and parts.scheme == "http" and not is_local(parts)
 
     @property
     def host(self) -> str:
