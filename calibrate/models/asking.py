@@ -105,11 +105,8 @@ class AskedModels:
         return self.target == BUNDLED
 
     def inspection(self) -> Inspection:
-        """Return the verdicts and scores of drafts that a measurement records with these models.
-
-        Scores need a model that was trained to give them, such as the bundled pair.
-        """
-        if self.is_bundled:
+        """Return the verdicts and scores of drafts that a measurement records with these models."""
+        if self.is_bundled:  # trained to give scores
             return Inspection(drafts=4, scorers=(SCORER, REWARD), chooser=True, beams=8)
         return Inspection()
 

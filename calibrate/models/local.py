@@ -225,12 +225,7 @@ class TorchModels(LocalModels):
         )
 
     def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
-        """Return the speculation of a request for a token-level method.
-
-        Parameters
-        ----------
-        method : name in the catalogue.
-        knobs : ``k2`` and the method's own; others are ignored.
+        """Return the speculation of a request for a method of the catalogue; knobs of other methods are ignored.
 
         Raises
         ------

@@ -96,11 +96,7 @@ class RemoteModels(AskedModels):
         return {name: value for name, value in self.settings().items() if name not in _NOT_MEASURED}
 
     def at(self, servers: Mapping[str, str]) -> Self:
-        """Return the same models with other addresses of their servers.
-
-        Parameters
-        ----------
-        servers : old address -> new address, each ``URL[#model]``; other servers keep their addresses.
+        """Return the same models with other addresses: old -> new ``URL[#model]``; other servers keep theirs.
 
         Raises
         ------
@@ -276,16 +272,9 @@ class RemoteModels(AskedModels):
 
 
 def _template_settings(text: str) -> dict[str, Any]:
-    """Parse the settings of a chat template.
-
-    Raises
-    ------
-    ParameterError : not a JSON object.
-    """
-    if not text:
-        return {}
+    """Settings of a chat template; a ParameterError if the text is no JSON object."""
     try:
-        settings = parse_json(text, "template_kwargs")
+        settings = parse_json(text or "{}", "template_kwargs")
     except SchemaError as error:
         raise ParameterError("template_kwargs", text, f"must be a JSON object: {error}") from None
     if not isinstance(settings, dict):

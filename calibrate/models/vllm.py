@@ -79,11 +79,7 @@ class VllmModels(LocalModels):
         return gpu_states([f"cuda:{number}" for number in sorted(named)]) if named else LocalModels.gpus(self)
 
     def inspection(self) -> Inspection:
-        """Return the verdicts and scores of drafts to record: two drafts per position, and no candidates for beams.
-
-        An iteration of a tiny model takes several times as long here as in the torch backend, with the same models:
-        candidates are measured there.
-        """
+        """Return the verdicts and scores to record: two drafts per position, no candidates, which torch measures."""
         known = LocalModels.inspection(self)
         return replace(known, drafts=min(known.drafts, 2), beams=0)
 
@@ -102,12 +98,7 @@ class VllmModels(LocalModels):
         return await VllmEngine.start(config, most=_AT_ONCE[self.device])
 
     def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
-        """Return the speculation of a request for a token-level method.
-
-        Parameters
-        ----------
-        method : name in the catalogue.
-        knobs : ``k2`` and the method's own; others are ignored.
+        """Return the speculation of a request for a method of the catalogue; knobs of other methods are ignored.
 
         Raises
         ------
@@ -210,10 +201,7 @@ def _check_passable(configurations: Sequence[Mapping[str, Any]]) -> None:
 async def _passes(
     target: VllmEngine, method: str, speculation: Speculation, options: MeasureOptions
 ) -> list[DecodeSample]:
-    """Passes over k2 tokens of every sequence, by batch size and context, with repetitive prompts for n-gram drafts.
-
-    Only passes in which every sequence had a full draft count.
-    """
+    """Passes over k2 tokens of every sequence, by batch size and context, with repetitive prompts for n-gram drafts."""
     rng = random.Random(f"passes {options.seed}")
     vocabulary = int(target.describe()["vocab_size"])
     engine = await target.engine(speculation)
@@ -221,9 +209,7 @@ async def _passes(
     for context, batch in options.cells:
         if batch not in options.pass_batches:
             continue
-        requests = []
-        for _ in range(batch):
-            unit = tuple(rng.randrange(vocabulary) for _ in range(max(context // 4, 4)))
-            requests.append(request_of_length(unit * 4, options.iterations + 1))
+        units = [tuple(rng.randrange(vocabulary) for _ in range(max(context // 4, 4))) for _ in range(batch)]
+        requests = [request_of_length(unit * 4, options.iterations + 1) for unit in units]
         samples += await timed_passes(engine, method, speculation.k2, requests)
     return samples

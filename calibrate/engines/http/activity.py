@@ -50,8 +50,6 @@ class _Gap:
     """Tokens of all streams."""
 
     prefilled: list[Streamed] = field(default_factory=list)
-    """Requests that were prefilled in it."""
-
     in_part: bool = False
     """Whether it read a part of the prompts of a later iteration."""
 
@@ -75,19 +73,14 @@ class _Tokens:
     """The tokens of a stream by moment."""
 
     def __init__(self, streamed: Streamed) -> None:
-        self.n_prompt = streamed.n_prompt
+        self.n_prompt, self.share = streamed.n_prompt, streamed.tokens_per_unit
         self.moments = [moment for moment, _ in streamed.arrivals]
         self.first, self.last = self.moments[0], self.moments[-1]
         self._sums = list(accumulate((n for _, n in streamed.arrivals), initial=0))
-        self._share = streamed.tokens_per_unit
 
     def at(self, moment: float) -> int:
         """Units that had arrived at a moment: tokens, where the stream tells them."""
         return self._sums[bisect_right(self.moments, moment)]
-
-    def between(self, begin: float, end: float) -> float:
-        """Tokens that arrived after ``begin``, and at the latest at ``end``."""
-        return (self.at(end) - self.at(begin)) * self._share
 
 
 def activity(streams: Iterable[Streamed], *, trip_s: float, k2: int = 1) -> EngineStatistics:
@@ -144,7 +137,7 @@ def _gaps(begun: Sequence[Streamed], k2: int) -> list[_Gap]:
             decoding = [other for other in overlapping if other.first <= middle <= other.last]
             context = sum(other.n_prompt + other.at(begin) for other in decoding)
             late = _JITTER * (end - begin) / n
-            tokens = round(sum(other.between(begin + late, end + late) for other in decoding))
+            tokens = round(sum((one.at(end + late) - one.at(begin + late)) * one.share for one in decoding))
             gaps.append(_Gap(begin, end, n, len(decoding), context, tokens))
         covered = max(covered, lead.last)
     return sorted(gaps, key=lambda gap: gap.end)
@@ -259,5 +252,6 @@ def _prefill(streamed: Streamed, seconds: float, together: int, beside: int = 0)
 
 def _new_and_cached(streamed: Streamed) -> tuple[int, int]:
     """New and cached tokens of a prompt; cached ones as the server reports, or estimated from earlier prompts."""
-    cached = streamed.n_cached if streamed.tells_cached else round(streamed.read_before * streamed.n_prompt)
+    reported = streamed.usage.get("prompt_tokens_details")
+    cached = streamed.n_cached if reported else round(streamed.read_before * streamed.n_prompt)
     return max(streamed.n_prompt - cached, 1), cached

@@ -22,11 +22,7 @@ async def rendered(
 ) -> str | None:
     """Return the text that a chat's answer continues; None where no text is tokenized to the template's ids.
 
-    Parameters
-    ----------
-    engine : engine of the server that renders.
-    messages : messages of the chat, in the format of OpenAI's API.
-    settings : settings of the template, such as ``enable_thinking``.
+    ``messages`` are in the format of OpenAI's API, ``settings`` those of the template, such as ``enable_thinking``.
 
     Raises
     ------
@@ -51,13 +47,7 @@ async def rendered(
 
 
 class UserTurns:
-    """Renders a question as the first turn of a user, by the target's chat template.
-
-    Parameters
-    ----------
-    engine : engine of the target.
-    settings : settings of the template.
-    """
+    """Renders a question as the first turn of a user, by the target's chat template with these settings."""
 
     def __init__(self, engine: OpenAIEngine, settings: Mapping[str, Any]) -> None:
         self._engine = engine
@@ -81,8 +71,9 @@ class UserTurns:
                 rule = "renders no chats (POST /tokenize and /detokenize, as vLLM has them)"
                 raise CalibrationError(f"{name}: {rule}: {error.detail or error}; leave --chat out") from None
             if text is None:
-                rule = "what its chat template renders cannot be sent as text; leave --chat out"
-                raise CalibrationError(f"{name}: {rule}")
+                raise CalibrationError(
+                    f"{name}: what its chat template renders cannot be sent as text; leave --chat out"
+                )
             self._known[question] = text
         return self._known[question]
 

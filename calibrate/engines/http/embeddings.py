@@ -12,12 +12,7 @@ __all__ = ["EmbeddingServer"]
 
 
 class EmbeddingServer:
-    """Embeds pairs of texts. Make one with `start`.
-
-    Parameters
-    ----------
-    config : address and model; with an empty name, the only model that the server offers.
-    """
+    """Embeds pairs of texts by the configured model, or the only one of the server. Make one with `start`."""
 
     def __init__(self, config: HttpConfig) -> None:
         self.config = config
@@ -34,8 +29,7 @@ class EmbeddingServer:
         """
         server = cls(config)
         try:
-            if not server.model:
-                server.model = await server._only_model()
+            server.model = config.model or await server._only_model()
             await server.cosine("She has 3 apples.", "That makes 3 apples in all.")
         except BaseException:
             await server.close()

@@ -44,26 +44,20 @@ class OpenAIEngine(Server):
     def __init__(self, config: HttpConfig) -> None:
         super().__init__(config)
         self._stop_mode = "unknown"
-        self.counted: dict[str, int] = {}
-        """Latest prompts of `count_tokens` -> their tokens; servers of one model may share it."""
-
-        self.whole_ids: set[int] = set()
-        """Tokens that are whole characters by themselves; servers of one model may share it."""
-
         self._ids: dict[str, tuple[int, ...]] = {}
         self._replies = Replies(self)
+        self.counted: dict[str, int] = {}
+        """Latest prompts of `count_tokens` -> their tokens; servers of one model may share it."""
+        self.whole_ids: set[int] = set()
+        """Tokens that are whole characters by themselves; servers of one model may share it."""
         self.outcomes: Counter[tuple[str, str]] = Counter()
         """Counts of timings on this engine, by what was timed and by outcome."""
-
         self.watch: StallWatch | None = None
         """Detects whether this process reads answers late; None: not checked."""
-
         self.n_answered = self.n_late = 0
         """Requests of answers, and the number of them that were read late."""
-
         self.speculating: dict[Speculation, OpenAIEngine] = {}
         """Speculation -> server of the same model with it, for such requests. This engine closes the servers."""
-
         self.speculates: Speculation | None = None
         """Speculation of the server itself, for all requests; None: none or unknown."""
 
@@ -168,15 +162,12 @@ class OpenAIEngine(Server):
         """Tokens of a text as a prompt: by ``/tokenize``, else by the server's count for a request."""
         if text in self.counted:
             return self.counted[text]
-        ids = await self.tokenize(text, special=True)
-        if ids is None:
-            answer = await self.wire.post(f"{self.wire.api}/completions", self.body(text, 1))
-            count = prompt_tokens(answer)
+        if (ids := await self.tokenize(text, special=True)) is not None:
+            count, self._ids[text] = len(ids), ids
+        else:
+            count = prompt_tokens(await self.wire.post(f"{self.wire.api}/completions", self.body(text, 1)))
             if not count:
                 raise self.wire.error("counts no tokens: it has no /tokenize, and its answers have no usage")
-        else:
-            count = len(ids)
-            self._ids[text] = ids
         self.counted[text] = count
         for kept in (self.counted, self._ids):
             while len(kept) > KEPT_TEXTS:
@@ -224,10 +215,7 @@ class OpenAIEngine(Server):
         return ServerCounts.read(await server.metrics() or (), server.wire.n_retries)
 
     async def forget(self) -> None:
-        """Exclude earlier prompts from the server's prefix cache by a new cache salt (vLLM, SGLang).
-
-        On servers without a salt, earlier prompts stay cached.
-        """
+        """Exclude earlier prompts from the server's prefix cache by a new cache salt, if it has any (vLLM, SGLang)."""
         self._salt = secrets.token_hex(8)
         self._texts = deque(maxlen=self._texts.maxlen)  # requests in flight still have the old salt
         for other in self.speculating.values():

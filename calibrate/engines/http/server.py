@@ -38,10 +38,9 @@ class Server:
 
     Attributes
     ----------
-    model : the model's name there; before `explore` the configured name, which may be empty.
-    load_at_start : requests on the server before ours; None if it does not report them.
-    card : the server's description of the model.
+    model, card : the model's name there (before `explore` the configured one), and the server's description of it.
     version : version of the server; empty if it does not report one.
+    load_at_start : requests on the server before ours; None if it does not report them.
     extras : parameters beyond the common interface that it accepts.
     tells_ids : whether each chunk of a stream has the ids of its tokens, so that they can be counted.
     tokenizes : whether it has ``/tokenize``; None: not tested.
@@ -94,8 +93,12 @@ class Server:
         ------
         CalibrationError : the server refused, failed, or ended the stream without an end.
         """
-        text = body["prompt"] if isinstance(body["prompt"], str) else ""  # ids are not compared
-        streamed.read_before, texts = self._share_read(text), self._texts
+        text, texts = body["prompt"] if isinstance(body["prompt"], str) else "", self._texts  # ids are not compared
+
+        def is_new(n: int) -> bool:
+            return not any(known.startswith(text[:n]) for known in texts)
+
+        streamed.read_before = bisect_left(range(1, len(text) + 1), True, key=is_new) / max(len(text), 1)
         streamed.sent = time.monotonic()
         try:
             streamed.sent = await self.wire.stream(f"{self.wire.api}/completions", body, streamed.take)
@@ -108,14 +111,6 @@ class Server:
             self.streams.append(streamed)
             texts.append(text + streamed.text)
         return self._whole(streamed)
-
-    def _share_read(self, prompt: str) -> float:
-        """Share of a prompt that is a prefix of an earlier prompt or answer, in [0, 1]."""
-
-        def is_new(n: int) -> bool:
-            return not any(text.startswith(prompt[:n]) for text in self._texts)
-
-        return bisect_left(range(1, len(prompt) + 1), True, key=is_new) / max(len(prompt), 1)
 
     def salted(self) -> dict[str, str]:
         """The cache salt of a request: only prompts with the same salt share the prefix cache."""
@@ -154,10 +149,7 @@ class Server:
         return statistics.median(self._trips) if self._trips else 0.0
 
     def keep_nothing(self) -> None:
-        """Record no texts and streams from now on, and send no cache salt: for requests of other clients.
-
-        Then no timings can be estimated from them.
-        """
+        """Record no texts and streams from now on, and send no cache salt: for requests of other clients."""
         self.streams = deque(maxlen=0)
         self._texts = deque(maxlen=0)
         self.extras.pop("cache_salt", None)

@@ -104,8 +104,6 @@ class Streamed:
     """Tokens that are whole characters by themselves, as chunks have shown; streams of a server may share them."""
 
     parts: list[str] = field(default_factory=list)
-    """Pieces of the text."""
-
     ids: list[int] = field(default_factory=list)
     prompt_ids: list[int] = field(default_factory=list)
     """Tokens of the prompt while it is under way, where text is handed on."""
@@ -193,11 +191,6 @@ class Streamed:
                 passes.append((k2 - 1 if always or tokens > 1 else 0, tokens - 1))
                 left -= tokens
         return tuple(passes)
-
-    @property
-    def tells_cached(self) -> bool:
-        """Whether the server reports the cached tokens of the prompt."""
-        return bool(self.usage.get("prompt_tokens_details"))
 
     @property
     def n_cached(self) -> int:

@@ -110,10 +110,10 @@ class HttpConfig:
         if not self.timeout_s > 0.0 or self.timeout_s == float("inf"):
             raise ParameterError("timeout", self.timeout_s, "must be a finite number of seconds > 0")
         check_integers(self, retries=0)
-        if self.api_key_env and not os.environ.get(self.api_key_env):
+        key = os.environ.get(self.api_key_env, "")
+        if self.api_key_env and not key:
             named = self.api_key_env if self.api_key_env.isidentifier() else "(hidden)"  # a key by mistake?
             raise ParameterError("api_key_env", named, "must name an environment variable that is set")
-        key = os.environ.get(self.api_key_env, "") if self.api_key_env else ""
         if not (key.isascii() and key.isprintable()):
             raise ParameterError("api_key_env", self.api_key_env, "must hold a key of printable ASCII characters")
 
@@ -130,12 +130,7 @@ class HttpConfig:
 
 
 class Wire:
-    """An HTTP client for one server.
-
-    Attributes
-    ----------
-    n_retries : retries so far.
-    """
+    """An HTTP client for one server."""
 
     def __init__(self, config: HttpConfig) -> None:
         try:
@@ -146,8 +141,9 @@ class Wire:
         self.api, _ = split_endpoint(config.url)
         self.root = self.api.removesuffix("/v1")
         self.n_retries = 0
+        """Requests so far that were sent again."""
         self._aiohttp = aiohttp
-        self._own_key = os.environ.get(config.api_key_env, "") if config.api_key_env else ""
+        self._own_key = os.environ.get(config.api_key_env, "")
         self._session: aiohttp.ClientSession | None = None
         self._read = WeakSet[aiohttp.ClientResponse]()
         self.broken = aiohttp.ClientError, TimeoutError

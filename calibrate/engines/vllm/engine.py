@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Read", "VllmEngine"]
 
 _ANSWER_S: Final = 10.0
-"""Longest wait for the core's answer after an abort, s."""
+"""Longest wait for the core's answer after an abort, s: at the end of an event loop vLLM's readers are cancelled."""
 
 _WARM_UP: Final = tuple(
     Request(
@@ -56,12 +56,12 @@ _WARM_UP: Final = tuple(
 class Read:
     """The outputs of a request's stream, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, active: Active) -> None:
+        self.active = active
         self.token_ids: list[int] = []
         self.chunks: list[int] = []
         """Tokens of each streamed output; of several passes if this process read late."""
         self.last: RequestOutput | None = None
-        self.active: Active | None = None
 
     @property
     def output(self) -> CompletionOutput:
@@ -82,7 +82,6 @@ class Read:
         Passes are matched to the tokens that they committed: outputs that are read late are merged.
         """
         active, due = self.active, len(self.token_ids) - 1
-        assert active is not None
         if not active.shared:
             for n, committed in enumerate(accumulate((right + 1 for _, right in active.passes), initial=0)):
                 if committed >= due:
@@ -234,22 +233,18 @@ class VllmEngine(LocalEngine):
         limit = int(self._settings["max_model_len"])
         if len(ids) >= limit:
             raise CalibrationError(f"vLLM engine {self.name!r}: a prompt of {len(ids)} tokens; the context is {limit}")
-        read = Read()
-        await self._stream(ids, self._sampling(request, min(request.max_tokens, limit - len(ids))), read, progress)
-        return read
+        return await self._stream(ids, self._sampling(request, min(request.max_tokens, limit - len(ids))), progress)
 
     async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
         """Probabilities of single-token replies, as shares of the whole vocabulary's; see `Backend.choose`."""
         from vllm import SamplingParams
 
         ids = self._choice_ids(choices)
-        # An engine that speculates does not report log-probabilities of single tokens: request all of them.
-        options: dict[str, Any] = (
-            {"logprob_token_ids": list(ids)} if self.config.speculative is None else {"logprobs": -1}
-        )
-        read = Read()
+        options: dict[str, Any] = {"logprob_token_ids": list(ids)}
+        if self.config.speculative is not None:  # then vLLM does not report those of single tokens, but of all
+            options = {"logprobs": -1}
         parameters = SamplingParams(temperature=0.0, max_tokens=1, detokenize=False, **options)
-        await self._stream(self._ids(prompt), parameters, read, None)
+        read = await self._stream(self._ids(prompt), parameters)
         listed = (read.output.logprobs or [{}])[0]
         missing = [choice for choice, i in zip(choices, ids, strict=True) if i not in listed]
         if missing:
@@ -291,19 +286,19 @@ class VllmEngine(LocalEngine):
             await asyncio.wait([handler], timeout=5.0)
         await asyncio.shield(asyncio.to_thread(end, llm))
 
-    async def _stream(
-        self, ids: Sequence[int], parameters: SamplingParams, read: Read, progress: Progress | None
-    ) -> None:
+    async def _stream(self, ids: Sequence[int], parameters: SamplingParams, progress: Progress | None = None) -> Read:
         from vllm.sampling_params import RequestOutputKind
 
         llm = self._running()
         parameters.output_kind = RequestOutputKind.DELTA
         self._n_requests += 1
         number = f"{self.name}-{self._n_requests}"
-        read.active = self.recorder.active[number] = Active(len(ids))
+        read = Read(Active(len(ids)))
+        self.recorder.active[number] = read.active
         try:
             async for output in llm.generate({"prompt_token_ids": list(ids)}, parameters, request_id=number):
                 self._take(output, read)
+            return read
         except asyncio.CancelledError:
             await self._left()
             raise
@@ -317,7 +312,6 @@ class VllmEngine(LocalEngine):
     def _take(self, output: RequestOutput, read: Read) -> None:
         completion, stats = output.outputs[0], output.metrics
         read.last = output
-        assert read.active is not None
         if completion.token_ids:
             if not read.chunks and stats is not None:
                 n_cached = output.num_cached_tokens or 0
@@ -328,10 +322,7 @@ class VllmEngine(LocalEngine):
             read.active.n_generated = max(read.active.n_generated, len(read.token_ids))
 
     async def _left(self) -> None:
-        """Wait until the core has released an aborted request: it answers messages in the order of their arrival.
-
-        At the end of an event loop all its tasks are cancelled, including vLLM's readers: the wait is bounded.
-        """
+        """Wait until the core has released an aborted request: it answers messages in the order of their arrival."""
         if self._llm is not None and not self._llm.errored:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._llm.is_paused(), _ANSWER_S)
@@ -351,26 +342,21 @@ class VllmEngine(LocalEngine):
     def _sampling(self, request: Request, max_tokens: int) -> SamplingParams:
         from vllm import SamplingParams
 
+        if request.stop not in self._stop_ids:  # tokens that contain a whole stop string
+            pieces = self._tokenizer.decode_batch([[i] for i in range(self._tokenizer.get_vocab_size())])
+            known = [i for i, piece in enumerate(pieces) if any(stop in piece for stop in request.stop)]
+            self._stop_ids[request.stop] = known
         return SamplingParams(
             temperature=request.sampling.temperature,
             top_p=request.sampling.top_p,
             seed=request.seed & 0x7FFF_FFFF_FFFF_FFFF,
             max_tokens=max_tokens,
             stop=list(request.stop),
-            stop_token_ids=self._stopping(request.stop),
+            stop_token_ids=self._stop_ids[request.stop],
             include_stop_str_in_output=True,
             ignore_eos=request.ignore_eos,
             skip_special_tokens=False,
         )
-
-    def _stopping(self, stops: tuple[str, ...]) -> list[int]:
-        """Tokens that contain a whole stop string."""
-        known = self._stop_ids.get(stops)
-        if known is None:
-            pieces = self._tokenizer.decode_batch([[i] for i in range(self._tokenizer.get_vocab_size())])
-            known = [i for i, piece in enumerate(pieces) if any(stop in piece for stop in stops)]
-            self._stop_ids[stops] = known
-        return known
 
     def _settled(self, read: Read, request: Request) -> tuple[str, list[int], Finish]:
         """Text and token ids of a step: up to the end of the stop string, without the end-of-text token."""

@@ -52,13 +52,7 @@ _ERROR: Final = re.compile(r"\b(\w+(?:Error|Exception)): (.+)")
 
 
 def engine_settings(config: VllmConfig, model_limit: int) -> dict[str, Any]:
-    """Settings that vLLM's engine is started with; all others have vLLM's defaults.
-
-    Parameters
-    ----------
-    config : configuration of the engine.
-    model_limit : most tokens of a sequence by the model's positions.
-    """
+    """Settings that vLLM's engine is started with, for a model of ``model_limit`` positions; others are defaults."""
     settings: dict[str, Any] = {
         "model": str(config.model),
         "dtype": config.dtype,

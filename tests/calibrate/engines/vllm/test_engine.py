@@ -20,7 +20,7 @@ from calibrate.engines.prometheus import SpecDecode, parse_metrics
 from calibrate.engines.protocol import Progress, Request, Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.vllm.config import VllmConfig
-from calibrate.engines.vllm.engine import Read, VllmEngine
+from calibrate.engines.vllm.engine import VllmEngine
 from calibrate.token_acceptance.requests import RequestAcceptance, merged
 from theory.errors import CalibrationError, ParameterError
 
@@ -179,8 +179,7 @@ async def test_choices_are_shares_of_the_whole_vocabulary(target: Running) -> No
     one = Request(prompt=pair.judge_prompt(same, other), max_tokens=1, stop=(), ignore_eos=True)
     parameters = target.engine._sampling(one, 1)
     parameters.logprobs = -1  # of all tokens that there are
-    read = Read()
-    await target.engine._stream(target.engine._ids(one.prompt), parameters, read, None)
+    read = await target.engine._stream(target.engine._ids(one.prompt), parameters)
     top = (read.output.logprobs or [{}])[0]
     ids = [(target.engine.encode(text) or ())[0] for text in no.choices]
     assert no.mass == pytest.approx(sum(math.exp(top[i].logprob) for i in ids), rel=1e-4)
