@@ -12,6 +12,7 @@ import json
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -20,9 +21,9 @@ from operator import mul
 from typing import Any
 
 from connections import ConnectionServer, in_thread
-from planted_answers import GOLDEN, HALVES, Answer, Planted, Processor, answer_to, id_of, ids_of, split, text_of
+from planted_answers import GOLDEN, HALVES, Answer, Planted, answer_to, id_of, ids_of, split, text_of
 
-__all__ = ["GOLDEN", "HALVES", "OpenAIServer", "Planted", "Processor", "id_of", "served", "serving", "text_of"]
+__all__ = ["GOLDEN", "HALVES", "OpenAIServer", "Planted", "id_of", "served", "serving", "text_of"]
 
 KNOWN = {
     "model", "prompt", "max_tokens", "temperature", "top_p", "seed", "stop", "stream", "stream_options", "logprobs",
@@ -73,7 +74,7 @@ class OpenAIServer(ConnectionServer):
         self._waiting = 0
         self._in_flight = self.most_in_flight = 0
         self.counted = dict.fromkeys(("tokens", "drafts", "accepted"), 0)
-        self._processor = planted.processor or Processor()
+        self._processor = Counter[object]() if planted.processor is None else planted.processor
         self._work = asyncio.Event()
         self._free = asyncio.Semaphore(planted.max_running)
         self._decoding: asyncio.Task[None]
@@ -97,9 +98,18 @@ class OpenAIServer(ConnectionServer):
         """Iterations, for ever."""
         while True:
             await self._work.wait()
-            with self._processor.used(self):
+            with self._busy():
                 await self._iterate()
             self._work.clear()
+
+    @contextmanager
+    def _busy(self) -> Iterator[None]:
+        """Count as working on the processor."""
+        self._processor[self] += 1
+        try:
+            yield
+        finally:
+            self._processor[self] -= 1
 
     async def _iterate(self) -> None:
         """Iterations until nothing is left to do."""
@@ -107,7 +117,7 @@ class OpenAIServer(ConnectionServer):
         while self._running or self._joining:
             batch, joining = list(self._running), list(self._joining)
             n_read = sum(prompt.n_prompt for prompt in joining)
-            moment += len(+self._processor.work) * planted.pass_s(len(batch), len(joining), n_read)
+            moment += len(+self._processor) * planted.pass_s(len(batch), len(joining), n_read)
             await asyncio.sleep(max(moment - time.monotonic(), 0.0))
             for sequence in batch:
                 n = self._count(sequence.committed())
@@ -225,14 +235,14 @@ class OpenAIServer(ConnectionServer):
 
     async def _prefill(self, sequence: Sequence, n_prompt: int) -> None:
         """Read a prompt, in iterations of others if there are any; then its request decodes."""
-        planted, processor = self.planted, self._processor
+        planted = self.planted
         if (planted.joining_s, planted.reading_s) != (None, None) and self._running:
             sequence.n_prompt = n_prompt
             self._joining.append(sequence)
             await sequence.is_read.wait()
             return
-        with processor.used(self):
-            await asyncio.sleep(len(+processor.work) * (planted.prefill_s + planted.prefill_token_s * n_prompt))
+        with self._busy():
+            await asyncio.sleep(len(+self._processor) * (planted.prefill_s + planted.prefill_token_s * n_prompt))
         if sequence.left:
             self._running.append(sequence)
             self._work.set()

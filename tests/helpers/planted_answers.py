@@ -8,8 +8,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate, islice
 from operator import mul
 from typing import Any
@@ -19,7 +18,6 @@ __all__ = [
     "HALVES",
     "Answer",
     "Planted",
-    "Processor",
     "answer_to",
     "id_of",
     "ids_of",
@@ -35,23 +33,6 @@ HALVES = ("\ue001", "\ue002")
 """Tokens that are a character together, of servers whose text follows."""
 OTHERS = list(HALVES)
 """What else has been seen in prompts: their ids are 100 and more."""
-
-
-@dataclass(eq=False)
-class Processor:
-    """A processor that servers share equally while they work."""
-
-    work: Counter[object] = field(default_factory=Counter)
-    """Server -> what it does now."""
-
-    @contextmanager
-    def used(self, by: object) -> Iterator[None]:
-        """Count a server as busy."""
-        self.work[by] += 1
-        try:
-            yield
-        finally:
-            self.work[by] -= 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,9 +81,9 @@ class Planted:
     """Requests of others, as ``/metrics`` tells."""
     counts: bool = False
     """Whether ``/metrics`` has counters too."""
-    processor: Processor | None = None
-    """What iterations and prefills run on: they take so many times as long as servers work there when they begin. None:
-    its own."""
+    processor: Counter[object] | None = None
+    """What servers do now that share a processor equally: iterations and prefills take so many times as long as servers
+    work there when they begin. None: its own."""
     most_accepted: int = 10**9
     """Requests in flight beyond which another one is refused with 429."""
 

@@ -12,6 +12,7 @@ own. All of them run on the same cores, so a measurement lets only one of them w
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -130,8 +131,7 @@ class VllmEngine(LocalEngine):
         self.config: VllmConfig = config
         self.most = most
         self.speculating: dict[Speculation, VllmEngine] = {}
-        """Speculation of requests -> its engine, the least recently used first."""
-
+        self._used: dict[Speculation, float] = {}
         self._lock = asyncio.Lock()
         self.recorder = Recorder()
         self._model = check_model_folder(config.model)
@@ -181,16 +181,16 @@ class VllmEngine(LocalEngine):
             if speculation not in self.speculating:
                 wanted = speculative_of(speculation)
                 while len(self.speculating) >= self.most:
-                    await self.speculating.pop(next(iter(self.speculating))).close()
+                    oldest = min(self.speculating, key=self._used.__getitem__)
+                    await self.speculating.pop(oldest).close()
                 config = replace(self.config, name=f"{self.name}-{speculation.method}", speculative=wanted)
                 engine = await VllmEngine.start(config)
                 await engine.generate(_WARM_UP[0])
                 await asyncio.gather(*map(engine.generate, _WARM_UP))
                 await engine.stats(clear=True)
-            else:
-                engine = self.speculating.pop(speculation)
-            self.speculating[speculation] = engine
-            return engine
+                self.speculating[speculation] = engine
+            self._used[speculation] = time.monotonic()
+            return self.speculating[speculation]
 
     async def prepare(self, speculation: Speculation) -> None:
         """Start the engine with a speculation if it does not run; see `engine`."""
@@ -204,12 +204,16 @@ class VllmEngine(LocalEngine):
 
         Raises
         ------
+        CalibrationError : the prompt does not fit, or the engine failed.
         ParameterError : as `engine`, for a request with a speculation.
         """
         if request.speculation is not None:
             engine = await self.engine(request.speculation)
             return await engine.generate(replace(request, speculation=None), progress)
-        read = await self.read(request, progress)
+        prompt, limit = self._ids(request.prompt), int(self._settings["max_model_len"])
+        if (n := len(prompt)) >= limit:
+            raise CalibrationError(f"vLLM engine {self.name!r}: a prompt of {n} tokens; the context is {limit}")
+        read = await self._stream(prompt, self._sampling(request, min(request.max_tokens, limit - n)), progress)
         text, ids, finish = self._settled(read, request)
         passes = read.passes if self.config.speculative is not None else ()
         return Generation(
@@ -221,19 +225,6 @@ class VllmEngine(LocalEngine):
             passes=passes,
             **read.prompt_and_times,
         )
-
-    async def read(self, request: Request, progress: Progress | None = None) -> Read:
-        """Send a request and read its stream to the end; cancelling aborts it in the engine.
-
-        Raises
-        ------
-        CalibrationError : the prompt does not fit, or the engine failed.
-        """
-        ids = self._ids(request.prompt)
-        limit = int(self._settings["max_model_len"])
-        if len(ids) >= limit:
-            raise CalibrationError(f"vLLM engine {self.name!r}: a prompt of {len(ids)} tokens; the context is {limit}")
-        return await self._stream(ids, self._sampling(request, min(request.max_tokens, limit - len(ids))), progress)
 
     async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
         """Probabilities of single-token replies, as shares of the whole vocabulary's; see `Backend.choose`."""
@@ -270,8 +261,9 @@ class VllmEngine(LocalEngine):
         return own.with_speculating([await engine.stats(clear=clear) for engine in self.speculating.values()])
 
     def describe(self) -> Mapping[str, Any]:
-        """Model, engine, versions, device, and every setting in effect."""
-        return {"engine": "vllm", "name": self.name, "model": str(self.config.model), **self._description}
+        """Model, engine, versions, device, every setting in effect, and the speculations of other engines."""
+        about = {"engine": "vllm", "name": self.name, "model": str(self.config.model), **self._description}
+        return {**about, "speculative": [dict(one.config.speculative or {}) for one in self.speculating.values()]}
 
     async def close(self) -> None:
         """End the engines and all their processes; requests in flight fail. A second call has no effect."""

@@ -260,18 +260,15 @@ FAULTS = {
     "truncate:3": "sent broken JSON",
     "error:3": "failed in the middle of an answer: planted",
     "quiet:3": "in the middle, after 3 tokens and without a reason",
-    "stall": r"silent for 0\.5 s before it answered",
+    "stall": r"silent for 0\.2 s before it answered",
     "": r"too long for the model's context \(400\)",
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_each_fault_has_its_error(fault: str) -> None:
-    patience_s = 0.5 if fault == "stall" else 60.0
-    async with asking(Planted(step_tokens=(8, 12), max_context=90), retries=1, timeout_s=patience_s) as (
-        engine,
-        server,
-    ):
+    planted, patience_s = Planted(step_tokens=(8, 12), max_context=90), 0.2 if fault == "stall" else 60.0
+    async with asking(planted, retries=1, timeout_s=patience_s) as (engine, server):
         if fault:
             server.fail(fault, times=9)
         n = len(server.bodies)

@@ -74,8 +74,8 @@ async def test_a_stream_without_a_further_event_is_a_time_out(said: bytes, then:
             writer.write(then)
             await writer.drain()
 
-    async with wired(talk, timeout_s=0.3) as (wire, _):
-        with pytest.raises(EngineTimeoutError, match=r"silent for 0\.3 s in the middle of an answer"):
+    async with wired(talk, timeout_s=0.2) as (wire, _):
+        with pytest.raises(EngineTimeoutError, match=r"silent for 0\.2 s in the middle of an answer"):
             await asyncio.wait_for(wire.stream(f"{wire.api}/completions", {}, lambda event, now: False), LATE)
 
 

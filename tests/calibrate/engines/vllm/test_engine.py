@@ -16,12 +16,10 @@ import psutil
 import pytest
 
 from calibrate import pair
-from calibrate.engines.prometheus import SpecDecode, parse_metrics
 from calibrate.engines.protocol import Progress, Request, Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.vllm.config import VllmConfig
 from calibrate.engines.vllm.engine import VllmEngine
-from calibrate.token_acceptance.requests import RequestAcceptance, merged
 from theory.errors import CalibrationError, ParameterError
 
 pytest.importorskip("vllm")
@@ -234,44 +232,10 @@ async def test_speculation_leaves_the_text_alone_and_is_counted_alike(
     question = pair.judge_prompt("The sum is 4.", "The sum is 4.")
     choice, again = await engine.choose(question, YES_NO), await target.engine.choose(question, YES_NO)
     assert choice.mass == pytest.approx(again.mass, rel=1e-4)
-    await _counted_alike(engine, speculation.k2)
     with pytest.raises(ParameterError, match="speculation"):
         await engine.generate(Request(prompt="1", max_tokens=1, speculation=speculation))
     await target.engine.prepare(speculation)  # there already
     assert target.engine.speculating == {speculation: engine}  # of most one, the one before was ended
-
-
-def _counters() -> tuple[SpecDecode, dict[str, int]]:
-    """What vLLM has counted for the engine that was started last: as on a server's page, and as an offline engine."""
-    from prometheus_client import REGISTRY, generate_latest
-    from vllm.v1.metrics.reader import get_metrics_snapshot
-
-    page = SpecDecode.read(parse_metrics(generate_latest(REGISTRY).decode()))
-    assert page is not None
-    return page, {one.name: one.value for one in get_metrics_snapshot() if isinstance(getattr(one, "value", 0.0), int)}
-
-
-async def _counted_alike(engine: VllmEngine, k2: int) -> None:
-    """Tokens per pass of long requests, one after the other, drawn at a temperature, told in four ways."""
-    requests = [
-        Request(prompt=prompt, max_tokens=500, sampling=DRAWN, seed=seed, **LONG)
-        for seed, prompt in enumerate(PROBLEMS[:3])
-    ]
-    before, _ = _counters()
-    reads = [await engine.read(request) for request in requests]
-    now, offline = _counters()
-    assert (now.tokens, now.drafts) == (offline["vllm:generation_tokens"], offline["vllm:spec_decode_num_drafts"])
-    assert now.accepted == offline["vllm:spec_decode_num_accepted_tokens"]
-    records = merged(RequestAcceptance.parse(read.speculation or {}) for read in reads)
-    # A reader that was late found passes merged: each request has the stream of three with the most outputs.
-    streams = [
-        max([read, *[await engine.read(r) for _ in range(2)]], key=lambda one: len(one.chunks))
-        for r, read in zip(requests, reads, strict=True)
-    ]
-    n_tokens = sum(len(read.token_ids) for read in reads)
-    n_passes = sum(math.ceil(n / k2) for read in streams for n in read.chunks)
-    told = [now.since(before).tokens_per_pass, n_tokens / (n_tokens - records.n_accepted), n_tokens / n_passes]
-    assert max(told) < 1.02 * min(told), told
 
 
 async def test_an_engine_that_is_killed_fails_its_requests_and_leaves_nothing(target: Running) -> None:
