@@ -50,12 +50,7 @@ class LocalConfig:
 
 
 class LocalEngine:
-    """An engine of a model in a folder: the parts of a `Backend` that need only its tokenizer.
-
-    Attributes
-    ----------
-    config : its configuration.
-    """
+    """An engine of a model in a folder: the parts of a `Backend` that need only its tokenizer."""
 
     config: LocalConfig
 
@@ -85,18 +80,12 @@ class LocalEngine:
         return self._tokenizer.encode(prompt).ids if isinstance(prompt, str) else prompt
 
     def _choice_ids(self, choices: Sequence[str]) -> tuple[int, ...]:
-        """Token ids of replies, in their order.
-
-        Raises
-        ------
-        ParameterError : no choices, equal ones, or one that is not exactly one token.
-        """
+        """Token ids of replies; a ParameterError if there are none or equal ones, or one is not exactly one token."""
         tokens = []
         for choice in choices:
             ids = self._tokenizer.encode(choice, add_special_tokens=False).ids
             if len(ids) != 1 or self._tokenizer.decode(ids) != choice:
-                rule = f"must each be one token of {self.name!r}, this is {len(ids)}"
-                raise ParameterError("choices", choice, rule)
+                raise ParameterError("choices", choice, f"must each be one token of {self.name!r}, this is {len(ids)}")
             tokens.append(ids[0])
         if len(set(tokens)) < max(len(tokens), 1):
             raise ParameterError("choices", tuple(choices), "must be one or more different tokens")

@@ -8,7 +8,7 @@ draft, so drafts are not passes, and tokens per target pass is N / (N - accepted
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -24,7 +24,6 @@ _GENERATED: Final = "tokens generated"
 _COUNTED: Final = {"vllm": "vllm:generation_tokens", "llamacpp": "llamacpp:tokens_predicted"}
 """Engines whose counters of speculation have vLLM's names after their own prefix -> counter of all tokens."""
 _TOKENS: Final = frozenset({*_COUNTED.values(), "sglang:generation_tokens"})
-_PREEMPTED: Final = frozenset({"vllm:num_preemptions"})
 _MOST: Final = 1e15
 """Largest plausible count: 30 years of a million tokens per second; exact in a float."""
 
@@ -48,7 +47,22 @@ def parse_metrics(text: str) -> list[Sample]:
     >>> parse_metrics('a_total{x="1"} 2.0')
     [Sample(name='a_total', labels={'x': '1'}, value=2.0)]
     """
-    samples = [Sample(name, labels, value) for name, labels, value in _samples(text) if not name.endswith("_created")]
+    from prometheus_client.parser import text_string_to_metric_families
+
+    def parsed(part: str) -> list[Sample] | None:
+        try:
+            families = list(text_string_to_metric_families(part))
+        except (ValueError, IndexError, KeyError):
+            return None
+        given = [one for family in families for one in family.samples if not one.name.endswith("_created")]
+        return [Sample(one.name, dict(one.labels), float(one.value)) for one in given]
+
+    samples = parsed(text)
+    if samples is None:
+        odd = (number for number, line in enumerate(text.split("\n"), 1) if parsed(line) is None)
+        number = next(odd, 0)  # 0: each line can be parsed on its own
+        line = text.split("\n")[number - 1].strip() if number else text
+        raise SchemaError(f"metrics: line {number or 1} is no sample: {line[:60]!r}")
     seen: set[tuple[str, frozenset[tuple[str, str]]]] = set()
     for sample in samples:
         key = sample.name, frozenset(sample.labels.items())
@@ -56,31 +70,6 @@ def parse_metrics(text: str) -> list[Sample]:
             raise SchemaError(f"metrics: {shown(sample.name)} comes twice with the same labels: one reading per file")
         seen.add(key)
     return samples
-
-
-def _samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    from prometheus_client.parser import text_string_to_metric_families
-
-    try:
-        families = list(text_string_to_metric_families(text))
-    except (ValueError, IndexError, KeyError):
-        number, line = next(_unreadable(text))
-        raise SchemaError(f"metrics: line {number} is no sample: {line[:60]!r}") from None
-    for family in families:
-        for sample in family.samples:
-            yield sample.name, dict(sample.labels), float(sample.value)
-
-
-def _unreadable(text: str) -> Iterator[tuple[int, str]]:
-    """Lines that cannot be parsed, with their numbers; the whole text if each line can be parsed on its own."""
-    from prometheus_client.parser import text_string_to_metric_families
-
-    for number, line in enumerate(text.split("\n"), 1):
-        try:
-            list(text_string_to_metric_families(line))
-        except (ValueError, IndexError, KeyError):
-            yield number, line.strip()
-    yield 1, text
 
 
 def counted(sample: Sample) -> float:
@@ -93,14 +82,6 @@ def counted(sample: Sample) -> float:
     if not 0.0 <= sample.value < _MOST:
         raise SchemaError(f"metrics: {shown(sample.name)}: must be a count of at least 0, got {sample.value:g}")
     return sample.value
-
-
-def _position(sample: Sample) -> int:
-    """The position of a count of accepted tokens."""
-    label = sample.labels.get("position", "")
-    if not (label.isascii() and label.isdigit() and len(label) <= 4):
-        raise SchemaError(f"metrics: {_PER_POSITION}: needs a label 'position' that is a number, got {shown(label)!r}")
-    return int(label)
 
 
 def _counter(name: str) -> str:
@@ -163,8 +144,11 @@ class SpecDecode:
         for sample in samples:
             name = _counter(sample.name)
             if name == _PER_POSITION:
-                position = _position(sample)
-                positions[position] = positions.get(position, 0.0) + counted(sample)
+                label = sample.labels.get("position", "")
+                if not (label.isascii() and label.isdigit() and len(label) <= 4):
+                    rule = f"needs a label 'position' that is a number, got {shown(label)!r}"
+                    raise SchemaError(f"metrics: {_PER_POSITION}: {rule}")
+                positions[int(label)] = positions.get(int(label), 0.0) + counted(sample)
             elif name:
                 sums[name] = sums.get(name, 0.0) + counted(sample)
         if f"{_SPEC}drafts" not in sums:
@@ -186,17 +170,12 @@ class SpecDecode:
         ------
         ParameterError : a counter decreased: the server was restarted in between.
         """
-        before = earlier.accepted_at + (0,) * (len(self.accepted_at) - len(earlier.accepted_at))
-        difference = SpecDecode(
-            tokens=self.tokens - earlier.tokens,
-            drafts=self.drafts - earlier.drafts,
-            drafted=self.drafted - earlier.drafted,
-            accepted=self.accepted - earlier.accepted,
-            accepted_at=tuple(a - b for a, b in zip(self.accepted_at, before, strict=False)),
-        )
-        if min(difference.tokens, difference.drafts, difference.drafted, difference.accepted) < 0:
+        names = ("tokens", "drafts", "drafted", "accepted")
+        counts = {name: getattr(self, name) - getattr(earlier, name) for name in names}
+        if min(counts.values()) < 0:
             raise ParameterError("earlier", earlier, "must be an earlier reading of the same server run")
-        return difference
+        before = earlier.accepted_at + (0,) * len(self.accepted_at)
+        return SpecDecode(**counts, accepted_at=tuple(a - b for a, b in zip(self.accepted_at, before, strict=False)))
 
     @property
     def tokens_per_pass(self) -> float:
@@ -229,7 +208,7 @@ class ServerCounts:
         SchemaError : a value is not a count.
         """
         tokens = [counted(s) for s in samples if s.name.removesuffix("_total") in _TOKENS]
-        preempted = [counted(s) for s in samples if s.name.removesuffix("_total") in _PREEMPTED]
+        preempted = [counted(s) for s in samples if s.name.removesuffix("_total") == "vllm:num_preemptions"]
         return cls(
             retries=retries,
             load=load(samples),

@@ -21,7 +21,6 @@ __all__ = [
     "draw",
     "invert",
     "nucleus",
-    "nucleus_of_likeliest",
     "uniform",
 ]
 
@@ -70,31 +69,6 @@ def nucleus(probabilities: torch.Tensor, top_p: float | torch.Tensor) -> torch.T
     return ordered.new_zeros(ordered.shape).scatter_(-1, order, ordered)
 
 
-def nucleus_of_likeliest(
-    probabilities: torch.Tensor, top_p: torch.Tensor, n_likeliest: int = _LIKELIEST
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """`nucleus` from the likeliest tokens, without sorting all: on a GPU a sort of 152,000 takes longer than a layer.
-
-    Parameters
-    ----------
-    probabilities : (B, V), V > ``n_likeliest``.
-    top_p : (B, 1); above 1: no limit.
-
-    Returns
-    -------
-    The weights (B, V), and whether those of each row are exact (B,): not where the set has more tokens than were
-    looked at, or ends among tokens of the same probability.
-    """
-    likeliest = probabilities.topk(n_likeliest).values
-    before = likeliest.cumsum(-1) - likeliest
-    size = (before < top_p * probabilities.sum(-1, keepdim=True)).sum(-1, keepdim=True)
-    least = likeliest.gather(-1, size - 1)
-    next_one = likeliest.gather(-1, size.clamp(max=n_likeliest - 1))
-    unlimited = top_p > 1.0
-    weights = probabilities.where((probabilities >= least) | unlimited, 0.0)
-    return weights, (((size < n_likeliest) & (next_one < least)) | unlimited)[:, 0]
-
-
 def distribution(logits: torch.Tensor, samplings: Sequence[Sampling]) -> torch.Tensor:
     """Weights that each row of ``logits`` (B, V) is sampled by at a temperature > 0, float64, not normalised."""
     weights, exact = _quick_distribution(logits, samplings)
@@ -108,13 +82,24 @@ def distribution(logits: torch.Tensor, samplings: Sequence[Sampling]) -> torch.T
 def _quick_distribution(
     logits: torch.Tensor, samplings: Sequence[Sampling]
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The weights of `distribution`, and whether those of each row are exact (B,); None: all are."""
+    """The weights of `distribution`, and whether those of each row are exact (B,); None: all are.
+
+    They are `nucleus` from the likeliest tokens: on a GPU a sort of 152,000 takes longer than a layer. A row is not
+    exact where the set has more tokens than were looked at, or ends among tokens of the same probability.
+    """
     probabilities, limits = _probabilities(logits, samplings)
     if limits is None:
         return probabilities, None
     if probabilities.shape[-1] <= _FEW:
         return nucleus(probabilities, limits), None
-    return nucleus_of_likeliest(probabilities, limits)
+    likeliest = probabilities.topk(_LIKELIEST).values
+    before = likeliest.cumsum(-1) - likeliest
+    size = (before < limits * probabilities.sum(-1, keepdim=True)).sum(-1, keepdim=True)
+    least = likeliest.gather(-1, size - 1)
+    next_one = likeliest.gather(-1, size.clamp(max=_LIKELIEST - 1))
+    unlimited = limits > 1.0
+    weights = probabilities.where((probabilities >= least) | unlimited, 0.0)
+    return weights, (((size < _LIKELIEST) & (next_one < least)) | unlimited)[:, 0]
 
 
 def _probabilities(logits: torch.Tensor, samplings: Sequence[Sampling]) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -146,15 +131,13 @@ def draw(logits: torch.Tensor, samplings: Sequence[Sampling], uniforms: Sequence
     Sums are in float64, so that the probability of a token is right to about 1e-16 in any vocabulary.
     """
     drawn = [row for row, sampling in enumerate(samplings) if sampling.temperature > 0.0]
-    if not drawn:
-        greedy: list[int] = logits.argmax(-1).tolist()
-        return greedy
-    if len(drawn) == len(samplings):
+    if drawn and len(drawn) == len(samplings):
         return _sampled(logits, samplings, uniforms)
     tokens: list[int] = logits.argmax(-1).tolist()
-    sampled = _sampled(picked(logits, drawn), [samplings[row] for row in drawn], [uniforms[row] for row in drawn])
-    for row, token in zip(drawn, sampled, strict=True):
-        tokens[row] = token
+    if drawn:
+        sampled = _sampled(picked(logits, drawn), [samplings[row] for row in drawn], [uniforms[row] for row in drawn])
+        for row, token in zip(drawn, sampled, strict=True):
+            tokens[row] = token
     return tokens
 
 

@@ -18,27 +18,12 @@ from typing import Any, Final, Self
 
 from theory.errors import CalibrationError
 
-__all__ = ["Encoder", "check_embedding_folder"]
+__all__ = ["Encoder"]
 
 _WARM_UP: Final = 8
 """Pairs encoded before the first request: torch's first passes are slow."""
 _START_S: Final = 300.0
 """Longest start, s."""
-_LINE_LIMIT: Final = 1 << 20
-_LISTED: Final = "modules.json"
-"""File that every folder of a sentence-transformers model has."""
-
-
-def check_embedding_folder(folder: Path) -> None:
-    """Refuse a folder without a sentence-transformers model, before anything is loaded.
-
-    Raises
-    ------
-    CalibrationError : no such folder, or it lacks ``modules.json``.
-    """
-    if not (folder / _LISTED).is_file():
-        rule = f"must be the folder of a sentence-transformers model (with {_LISTED})"
-        raise CalibrationError(f"embedding={str(folder)!r} {rule}")
 
 
 class Encoder:
@@ -56,37 +41,32 @@ class Encoder:
 
     @classmethod
     async def start(cls, folder: Path, *, core: int | None = None) -> Self:
-        """Start the process and load the model, without any network access; return when it is warm.
-
-        Parameters
-        ----------
-        folder : folder of a sentence-transformers model.
-        core : CPU core to pin the process to; None: not pinned.
+        """Start the process on a core, or any, and load the model of a folder, offline; return when it is warm.
 
         Raises
         ------
         CalibrationError : no such model, the extra ``embedding`` is not installed, or it was not ready in time.
         """
-        check_embedding_folder(folder)
-        arguments = "-m", "calibrate.engines.sentence_encoder", str(folder), "" if core is None else str(core)
+        if not (folder / "modules.json").is_file():
+            rule = "must be the folder of a sentence-transformers model (with modules.json)"
+            raise CalibrationError(f"embedding={str(folder)!r} {rule}")
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *arguments,
+            *(sys.executable, "-m", "calibrate.engines.sentence_encoder"),
+            *(str(folder), "" if core is None else str(core)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
-            limit=_LINE_LIMIT,
+            limit=1 << 20,
             env={**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"},
         )
         encoder = cls(process)
         try:
             async with asyncio.timeout(_START_S):
                 await encoder._reply()
-        except TimeoutError:
+        except BaseException as error:
             await encoder.close()
-            raise CalibrationError(f"the embedding model was not ready within {_START_S:g} s") from None
-        except BaseException:
-            await encoder.close()
+            if isinstance(error, TimeoutError):
+                raise CalibrationError(f"the embedding model was not ready within {_START_S:g} s") from None
             raise
         return encoder
 
@@ -126,13 +106,12 @@ class Encoder:
         """End the process. A second call has no effect."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        if self._process.returncode is None:
-            try:
-                async with asyncio.timeout(2.0):
-                    await self._process.wait()
-            except TimeoutError:  # while it loads, it does not read its input
-                self._process.kill()
+        try:
+            async with asyncio.timeout(2.0):
                 await self._process.wait()
+        except TimeoutError:  # while it loads, it does not read its input
+            self._process.kill()
+            await self._process.wait()
 
 
 def cosine_of(model: Any, texts: Sequence[str]) -> float:
@@ -140,19 +119,6 @@ def cosine_of(model: Any, texts: Sequence[str]) -> float:
     a, b = model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
     cosine = math.fsum(float(x) * float(y) for x, y in zip(a, b, strict=True))
     return min(max(cosine, -1.0), 1.0)
-
-
-def _load(folder: str, core: str) -> Any:
-    if core:
-        os.sched_setaffinity(0, {int(core)})
-    import torch
-
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError:
-        raise CalibrationError("sentence-transformers is missing: install the extra 'embedding'") from None
-    return SentenceTransformer(folder, device="cpu", local_files_only=True)
 
 
 def _serve() -> None:
@@ -165,7 +131,17 @@ def _serve() -> None:
         replies.flush()
 
     try:
-        model = _load(sys.argv[1], sys.argv[2])
+        folder, core = sys.argv[1:]
+        if core:
+            os.sched_setaffinity(0, {int(core)})
+        import torch
+
+        torch.set_num_threads(len(os.sched_getaffinity(0)))
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError:
+            raise CalibrationError("sentence-transformers is missing: install the extra 'embedding'") from None
+        model = SentenceTransformer(folder, device="cpu", local_files_only=True)
         for number in range(_WARM_UP):
             cosine_of(model, (f"She has {number} apples.", f"That makes {number} apples in all."))
         reply(ready=True)

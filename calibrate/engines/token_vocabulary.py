@@ -187,17 +187,10 @@ _SPELLINGS: Final[Mapping[str, str]] = {
 
 
 def imposed_chances(config: Mapping[str, Any]) -> tuple[float, ...] | None:
-    """Return the acceptance that vLLM imposes on drafts, whatever they say; None where drafts are verified.
+    """Return the acceptance that a speculative configuration of vLLM imposes; None where drafts are verified.
 
-    A mean length is met with the least variance, as vLLM does: all positions but one are accepted always or never.
-
-    Parameters
-    ----------
-    config : speculative configuration of ``num_speculative_tokens`` drafted tokens, an integer.
-
-    Returns
-    -------
-    The chance that the drafted token at each position and all before it are accepted, falling, in [0, 1].
+    It is the chance that the drafted token at each position and all before it are accepted, falling, in [0, 1]. A mean
+    length is met with the least variance, as vLLM does: all positions but one are accepted always or never.
 
     Raises
     ------
@@ -228,13 +221,9 @@ def imposed_chances(config: Mapping[str, Any]) -> tuple[float, ...] | None:
 
 
 def imposed_on(method: str, k2: int, configurations: str) -> tuple[float, ...] | None:
-    """Return `imposed_chances` of a method at a depth by the configurations of its engines; None: drafts are verified.
+    """Return `imposed_chances` of a method of the catalogue at a depth by vLLM's settings (`parsed_settings`).
 
-    Parameters
-    ----------
-    method : name in the catalogue.
-    k2 : most tokens of a pass; a smaller one than was configured has the chances of its positions.
-    configurations : vLLM's settings, as `parsed_settings` has them.
+    A k2 smaller than was configured has the chances of its positions.
 
     Raises
     ------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, Final, Self
 
@@ -119,7 +119,7 @@ class EngineStatistics:
 
     def to_message(self) -> dict[str, Any]:
         """Return the records as arrays of numbers, for another process."""
-        return {name: list(map(attrgetter(*_names(kind)), getattr(self, name))) for name, kind in _KINDS.items()}
+        return {name: list(map(attrgetter(*kind.__match_args__), getattr(self, name))) for name, kind in _KINDS.items()}
 
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> Self:
@@ -142,10 +142,6 @@ class WorkLog:
         for name in _KINDS if clear else ():
             getattr(self, name).clear()
         return statistics
-
-
-def _names(kind: type[Any]) -> list[str]:
-    return [field.name for field in fields(kind)]
 
 
 def united(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -20,7 +20,6 @@ from calibrate.running.scorers import (
     GradeScorer,
     LikelihoodScorer,
     PromptChooser,
-    Scorer,
     general_choice_prompt,
     general_score_prompt,
 )
@@ -106,11 +105,8 @@ class AskedModels:
         return self.target == BUNDLED
 
     def inspection(self) -> Inspection:
-        """Return the verdicts and scores of drafts that a measurement records with these models.
-
-        Scores need a model that was trained to give them, such as the bundled pair.
-        """
-        if self.is_bundled:
+        """Return the verdicts and scores of drafts that a measurement records with these models."""
+        if self.is_bundled:  # trained to give scores
             return Inspection(drafts=4, scorers=(SCORER, REWARD), chooser=True, beams=8)
         return Inspection()
 
@@ -128,43 +124,31 @@ class AskedModels:
 
     def clock(self, roles: Mapping[str, Backend], encoder: Encodes | None = None) -> WallClock:
         """Return a wall clock on engines of these roles, with the prompts and limits of these models."""
-        return WallClock(
-            roles=roles,
-            verifier=LlmJudge(prompt=self.judge_prompt(), threshold=self.judge_threshold),
-            verifiers=self._verifiers(encoder),
-            scorers=self._scorers(),
-            chooser=self._chooser(),
-            sampling=self.sampling(),
-            limits=self._limits(),
-            seed=self.seed,
-        )
-
-    def _limits(self) -> StepLimits:
         limits = StepLimits(max_step_tokens=self.max_step_tokens, max_steps=self.max_steps)
-        return replace(limits, max_answer_tokens=_BUNDLED_ANSWER) if self.is_bundled else limits
-
-    def _verifiers(self, encoder: Encodes | None) -> dict[str, Verifier]:
-        gate: dict[str, Verifier] = {GATE: LlmJudge(prompt=self.judge_prompt())}
-        return gate if encoder is None else {**gate, EMBEDDING: EmbeddingSimilarity(encoder)}
-
-    def _chooser(self) -> Chooser:
-        """The chooser among candidates; the bundled models give grades, but no letters."""
-        if self.is_bundled:
-            return GradeChooser(scorer=self._graders()[REWARD])
-        return PromptChooser(prompt=general_choice_prompt)
-
-    def _scorers(self) -> dict[str, Scorer]:
-        """The scorers of steps, by role; a greedy model's likelihoods are those at temperature 1."""
-        likelihood = LikelihoodScorer(temperature=self.temperature or 1.0)
-        return {**self._graders(), LIKELIHOOD: likelihood, DRAFT_LIKELIHOOD: likelihood}
-
-    def _graders(self) -> dict[str, GradeScorer]:
-        prompt: Callable[[str, Sequence[str], str], str] = general_score_prompt
+        score_prompt: Callable[[str, Sequence[str], str], str] = general_score_prompt
         if self.is_bundled:
             from calibrate import pair
 
-            prompt = pair.score_prompt
-        return {SCORER: GradeScorer(prompt=prompt), REWARD: GradeScorer(prompt=prompt, reward=True)}
+            score_prompt = pair.score_prompt
+            limits = replace(limits, max_answer_tokens=_BUNDLED_ANSWER)
+        graders = {SCORER: GradeScorer(prompt=score_prompt), REWARD: GradeScorer(prompt=score_prompt, reward=True)}
+        chooser: Chooser = PromptChooser(prompt=general_choice_prompt)
+        if self.is_bundled:  # its models give grades, but no letters
+            chooser = GradeChooser(scorer=graders[REWARD])
+        verifiers: dict[str, Verifier] = {GATE: LlmJudge(prompt=self.judge_prompt())}
+        if encoder is not None:
+            verifiers[EMBEDDING] = EmbeddingSimilarity(encoder)
+        likelihood = LikelihoodScorer(temperature=self.temperature or 1.0)  # of a greedy model: at temperature 1
+        return WallClock(
+            roles=roles,
+            verifier=LlmJudge(prompt=self.judge_prompt(), threshold=self.judge_threshold),
+            verifiers=verifiers,
+            scorers={**graders, LIKELIHOOD: likelihood, DRAFT_LIKELIHOOD: likelihood},
+            chooser=chooser,
+            sampling=self.sampling(),
+            limits=limits,
+            seed=self.seed,
+        )
 
 
 def general_judge_prompt(step_a: str, step_b: str) -> str:

@@ -29,7 +29,7 @@ from calibrate.running.wall_clock import WallClock
 from sim.roles import DRAFT, EMBEDDING, EXACT, GATE, JUDGE, TARGET
 from theory.errors import ParameterError
 
-__all__ = ["LocalModels", "TorchModels", "device_in_words", "model_folder"]
+__all__ = ["LocalModels", "TorchModels", "model_folder"]
 
 _MOST_CANDIDATES: Final = 8
 
@@ -136,28 +136,19 @@ class LocalModels(AskedModels):
 
     def _drafting(self, method: str) -> Path | None:
         """The weights that draft for a token-level method inside the target's engine; None without any."""
+        named = {"eagle": self.eagle, "draft-model": self.token_draft}
+        if method not in named or named[method] == "none":
+            return None
+        if (given := named[method]) is not None:
+            return Path(given)
         if method == "eagle":
-            return self._head()
-        return self._token_draft() if method == "draft-model" else None
+            from calibrate import pair
 
-    def _head(self) -> Path | None:
-        if self.eagle is not None:
-            return None if self.eagle == "none" else Path(self.eagle)
-        if self.target != BUNDLED:
-            return None
-        from calibrate import pair
-
-        return pair.head_path()
-
-    def _token_draft(self) -> Path | None:
-        """The model that drafts tokens inside the target's engine."""
-        if self.token_draft == "none":
-            return None
-        if self.token_draft is not None:
-            return Path(self.token_draft)
+            return pair.head_path() if self.target == BUNDLED else None
         target, draft = model_folder(TARGET, self.target), model_folder(DRAFT, self.draft)
-        same = tokenizer_fingerprint(target) == tokenizer_fingerprint(draft)
-        return draft if same and _vocabulary(target) == _vocabulary(draft) else None
+        same_tokenizer = tokenizer_fingerprint(target) == tokenizer_fingerprint(draft)
+        sizes = {int(check_model_folder(folder)["vocab_size"]) for folder in (target, draft)}
+        return draft if same_tokenizer and len(sizes) == 1 else None
 
     async def warm_up(self, engine: MeasuredEngine, seconds: float) -> EngineStatistics:
         """Run requests on an engine until its first, slow iterations are over."""
@@ -167,7 +158,7 @@ class LocalModels(AskedModels):
         self, engine: Any, options: MeasureOptions, *, warmup: EngineStatistics, progress: Callable[[str], None]
     ) -> EngineRecord:
         """Measure an engine by its own records of its iterations."""
-        device = device_in_words(engine.describe())
+        device = _device_in_words(engine.describe())
         return await measure_engine(engine, device, options, sampling=self.sampling(), warmup=warmup, progress=progress)
 
     def record(self, role: str, engine: MeasuredEngine) -> ModelRecord:
@@ -234,12 +225,7 @@ class TorchModels(LocalModels):
         )
 
     def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
-        """Return the speculation of a request for a token-level method.
-
-        Parameters
-        ----------
-        method : name in the catalogue.
-        knobs : ``k2`` and the method's own; others are ignored.
+        """Return the speculation of a request for a method of the catalogue; knobs of other methods are ignored.
 
         Raises
         ------
@@ -263,35 +249,28 @@ class TorchModels(LocalModels):
         if engine.name != TARGET or len(options.batches) < 2:
             return record
         own: list[DecodeSample] = []
-        for setting in _fewest_and_most(self.token_settings()):
-            speculation = self.speculation(setting.method, setting.knobs)
-            own += await measure_drafting_passes(engine, setting.method, speculation, options, self.sampling())
+        drafting: dict[str, list[Decoding]] = {}
+        for setting in self.token_settings():
+            if OF_CATALOGUE[setting.method].needs:
+                drafting.setdefault(setting.method, []).append(setting)
+        for method, settings in drafting.items():
+            by_k2 = sorted(settings, key=lambda setting: int(setting.knobs["k2"]))
+            for setting in by_k2[:: len(by_k2) - 1 or 1]:  # the least and the most; others are interpolated
+                speculation = self.speculation(method, setting.knobs)
+                own += await measure_drafting_passes(engine, method, speculation, options, self.sampling())
         return record.model_copy(update={"decode": [*record.decode, *own]})
 
 
-def _fewest_and_most(settings: Sequence[Decoding]) -> list[Decoding]:
-    """Return the smallest and the largest k2 of each method with a drafting model; others are interpolated."""
-    by_method: dict[str, list[Decoding]] = {}
-    for setting in settings:
-        if OF_CATALOGUE[setting.method].needs:
-            by_method.setdefault(setting.method, []).append(setting)
-    return [
-        one for own in by_method.values() for one in sorted(own, key=lambda s: int(s.knobs["k2"]))[:: len(own) - 1 or 1]
-    ]
+def _device_in_words(about: Mapping[str, Any]) -> str:
+    """The device of an engine, for a profile: GPUs of one name differ in their numbers.
 
-
-def device_in_words(about: Mapping[str, Any]) -> str:
-    """Return the device of an engine by its description, for a profile: GPUs of one name differ in their numbers.
-
-    >>> device_in_words({"device": "cpu", "cores": [0, 2]}), device_in_words({"device": "NVIDIA H200", "cores": [0, 1]})
-    ('cpu cores 0,2', 'NVIDIA H200')
-    >>> device_in_words({"device": "NVIDIA H200", "gpus": [0, 1]})
-    'NVIDIA H200 0,1'
+    >>> _device_in_words({"device": "cpu", "cores": [0, 2]}), _device_in_words({"device": "H200", "cores": [0, 1]})
+    ('cpu cores 0,2', 'H200')
     """
-    name, cores, gpus = str(about["device"]), about.get("cores"), about.get("gpus")
+    name, of, numbers = str(about["device"]), "", about.get("gpus")
     if name == "cpu":
-        return f"cpu cores {','.join(map(str, cores))}" if cores else name
-    return f"{name} {','.join(map(str, gpus))}" if gpus else name
+        of, numbers = " cores", about.get("cores")
+    return f"{name}{of} {','.join(map(str, numbers))}" if numbers else name
 
 
 def model_folder(role: str, model: str) -> Path:
@@ -301,7 +280,3 @@ def model_folder(role: str, model: str) -> Path:
     from calibrate import pair
 
     return pair.model_path(role)
-
-
-def _vocabulary(folder: Path) -> int:
-    return int(check_model_folder(folder)["vocab_size"])

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Self
 
-from calibrate.engines.http.addresses import split_endpoint
+from calibrate.engines.http.addresses import hosts_in_clear, split_endpoint
 from calibrate.engines.http.chat import UserTurns
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.stalls import StallWatch
@@ -96,18 +96,13 @@ class RemoteModels(AskedModels):
         return {name: value for name, value in self.settings().items() if name not in _NOT_MEASURED}
 
     def at(self, servers: Mapping[str, str]) -> Self:
-        """Return the same models with other addresses of their servers.
-
-        Parameters
-        ----------
-        servers : old address -> new address, each ``URL[#model]``; other servers keep their addresses.
+        """Return the same models with other addresses: old -> new ``URL[#model]``; other servers keep theirs.
 
         Raises
         ------
         ParameterError : none of these servers has the old address, or an address is invalid.
         """
         now = {split_endpoint(old): new for old, new in servers.items()}
-        speculating = parsed_settings(self.speculative)
         here = {split_endpoint(endpoint): endpoint for endpoint in self._endpoints}
         for old in servers:
             if split_endpoint(old) not in here:
@@ -116,7 +111,7 @@ class RemoteModels(AskedModels):
         def moved(endpoint: str) -> str:
             return now.get(split_endpoint(endpoint), endpoint) if endpoint else ""
 
-        others = [{**one, "server": moved(str(one["server"]))} for one in speculating]
+        others = [{**one, "server": moved(str(one["server"]))} for one in parsed_settings(self.speculative)]
         return replace(
             self,
             target=moved(self.target),
@@ -178,8 +173,7 @@ class RemoteModels(AskedModels):
     @property
     def key_in_clear(self) -> tuple[str, ...]:
         """Hosts that the key is sent to without encryption."""
-        configs = (self._config(TARGET, endpoint) for endpoint in self._endpoints)
-        return tuple(dict.fromkeys(config.host for config in configs if config.key_in_clear))
+        return hosts_in_clear(self._endpoints) if self.api_key_env else ()
 
     @property
     def n_engines(self) -> int:
@@ -263,9 +257,8 @@ class RemoteModels(AskedModels):
             config = {name: value for name, value in given.items() if name != "server"}
             servers.append((str(given["server"]), checked_speculative(config)))
         keys = [setting_of(config).key for _, config in servers]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise ParameterError("speculative", key, "is given twice: leave one of them out")
+        if twice := [key for key in keys if keys.count(key) > 1]:
+            raise ParameterError("speculative", twice[0], "is given twice: leave one of them out")
         return servers
 
     @property
@@ -279,16 +272,9 @@ class RemoteModels(AskedModels):
 
 
 def _template_settings(text: str) -> dict[str, Any]:
-    """Parse the settings of a chat template.
-
-    Raises
-    ------
-    ParameterError : not a JSON object.
-    """
-    if not text:
-        return {}
+    """Settings of a chat template; a ParameterError if the text is no JSON object."""
     try:
-        settings = parse_json(text, "template_kwargs")
+        settings = parse_json(text or "{}", "template_kwargs")
     except SchemaError as error:
         raise ParameterError("template_kwargs", text, f"must be a JSON object: {error}") from None
     if not isinstance(settings, dict):

@@ -14,7 +14,7 @@ from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM, parsed_set
 from calibrate.engines.torch.cuda.devices import gpu_numbers
 from calibrate.engines.torch.cuda.telemetry import GpuState, gpu_states
 from calibrate.engines.vllm.config import VllmConfig, checked_speculative, setting_of, speculation_of, without_knobs
-from calibrate.engines.vllm.group import VllmGroup
+from calibrate.engines.vllm.engine import VllmEngine
 from calibrate.measuring.answers import Inspection
 from calibrate.measuring.engine_timings import MeasureOptions, measure_joining_prefills, request_of_length, timed_passes
 from calibrate.models.asking import BUNDLED
@@ -79,15 +79,11 @@ class VllmModels(LocalModels):
         return gpu_states([f"cuda:{number}" for number in sorted(named)]) if named else LocalModels.gpus(self)
 
     def inspection(self) -> Inspection:
-        """Return the verdicts and scores of drafts to record: two drafts per position, and no candidates for beams.
-
-        An iteration of a tiny model takes several times as long here as in the torch backend, with the same models:
-        candidates are measured there.
-        """
+        """Return the verdicts and scores to record: two drafts per position, no candidates, which torch measures."""
         known = LocalModels.inspection(self)
         return replace(known, drafts=min(known.drafts, 2), beams=0)
 
-    async def _start(self, role: str, model: str, core: int) -> VllmGroup:
+    async def _start(self, role: str, model: str, core: int) -> VllmEngine:
         """Start the engine for plain decoding; engines that speculate are started by the first request for them."""
         config = VllmConfig(
             name=role,
@@ -99,15 +95,10 @@ class VllmModels(LocalModels):
             eager=self.eager,
             gpu_memory_utilization=self.gpu_memory_utilization,
         )
-        return await VllmGroup.start(config, most=_AT_ONCE[self.device])
+        return await VllmEngine.start(config, most=_AT_ONCE[self.device])
 
     def speculation(self, method: str, knobs: Mapping[str, Any]) -> Speculation:
-        """Return the speculation of a request for a token-level method.
-
-        Parameters
-        ----------
-        method : name in the catalogue.
-        knobs : ``k2`` and the method's own; others are ignored.
+        """Return the speculation of a request for a method of the catalogue; knobs of other methods are ignored.
 
         Raises
         ------
@@ -153,13 +144,13 @@ class VllmModels(LocalModels):
     def _completed(self, config: dict[str, Any]) -> dict[str, Any]:
         """A configuration completed by the weights of the drafter, if they are known."""
         if config.get("method") == "draft_model" and config.get("model") in (None, BUNDLED, DRAFT):
-            return {**config, "model": str(self._token_draft() or "")}
+            return {**config, "model": str(self._drafting("draft-model") or "")}
         if config.get("method") in ("eagle", "eagle3") and config.get("model") is None:
-            return {**config, "model": str(self._head() or "")}
+            return {**config, "model": str(self._drafting("eagle") or "")}
         return config
 
     async def time_engine(
-        self, engine: VllmGroup, options: MeasureOptions, *, warmup: Any, progress: Callable[[str], None]
+        self, engine: VllmEngine, options: MeasureOptions, *, warmup: Any, progress: Callable[[str], None]
     ) -> EngineRecord:
         """Measure an engine by its own records, including prefills during decoding; for the target also passes."""
         record = await LocalModels.time_engine(self, engine, options, warmup=warmup, progress=progress)
@@ -208,22 +199,17 @@ def _check_passable(configurations: Sequence[Mapping[str, Any]]) -> None:
 
 
 async def _passes(
-    group: VllmGroup, method: str, speculation: Speculation, options: MeasureOptions
+    target: VllmEngine, method: str, speculation: Speculation, options: MeasureOptions
 ) -> list[DecodeSample]:
-    """Passes over k2 tokens of every sequence, by batch size and context, with repetitive prompts for n-gram drafts.
-
-    Only passes in which every sequence had a full draft count.
-    """
+    """Passes over k2 tokens of every sequence, by batch size and context, with repetitive prompts for n-gram drafts."""
     rng = random.Random(f"passes {options.seed}")
-    vocabulary = int(group.describe()["vocab_size"])
-    engine = await group.engine(speculation)
+    vocabulary = int(target.describe()["vocab_size"])
+    engine = await target.engine(speculation)
     samples: list[DecodeSample] = []
     for context, batch in options.cells:
         if batch not in options.pass_batches:
             continue
-        requests = []
-        for _ in range(batch):
-            unit = tuple(rng.randrange(vocabulary) for _ in range(max(context // 4, 4)))
-            requests.append(request_of_length(unit * 4, options.iterations + 1))
+        units = [tuple(rng.randrange(vocabulary) for _ in range(max(context // 4, 4))) for _ in range(batch)]
+        requests = [request_of_length(unit * 4, options.iterations + 1) for unit in units]
         samples += await timed_passes(engine, method, speculation.k2, requests)
     return samples

@@ -6,6 +6,7 @@ the engines of the wire.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import accumulate
 from operator import mul
 from pathlib import Path
@@ -16,7 +17,6 @@ import pytest
 pytest.importorskip("aiohttp")
 
 import virtual_time
-from openai_server import Processor
 
 import specplan as sp
 from benchmarks.by_load import (
@@ -59,7 +59,7 @@ def test_servers_that_share_a_processor_are_planned_by_what_clients_met(tmp_path
     """Target and draft on one: with four clients both work at the same time more often than with one."""
 
     async def found() -> tuple[Profile, list[Row]]:
-        async with planted(processor=Processor()) as models:
+        async with planted(processor=Counter()) as models:
             profile = await calibrated(models, tmp_path)
             return profile, await compared(profile, models, questions(ANSWERS, first=1000), (1, 4))
 

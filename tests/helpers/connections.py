@@ -10,12 +10,15 @@ import asyncio
 import socket
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import TypeVar
 
-__all__ = ["ConnectionServer", "in_thread", "started", "stopped"]
+__all__ = ["ConnectionServer", "Talk", "in_thread", "started", "stopped", "talking"]
+
+Talk = Callable[[bytes, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+"""What is done with a request, given its head."""
 
 
 class ConnectionServer(ABC):
@@ -99,6 +102,25 @@ def in_thread(server: S) -> Iterator[S]:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(60)
         loop.close()
+
+
+@asynccontextmanager
+async def talking(talk: Talk) -> AsyncIterator[str]:
+    """Run a server in this loop that talks so with each client, once; yield its address."""
+
+    class Talking(ConnectionServer):
+        async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await talk(await reader.readuntil(b"\r\n\r\n"), reader, writer)
+            await writer.drain()
+            writer.write_eof()
+            await reader.read()  # what was written is not lost
+
+    server = Talking()
+    await server.start()
+    try:
+        yield server.url
+    finally:
+        await server.stop()
 
 
 async def started(server: ConnectionServer) -> None:

@@ -8,134 +8,26 @@ not add up, and their mean is what was planted.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
-import math
 import random
-import re
 import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import accumulate, islice
+from itertools import accumulate
 from operator import mul
 from typing import Any
 
 from connections import ConnectionServer, in_thread
+from planted_answers import GOLDEN, HALVES, Answer, Planted, answer_to, id_of, ids_of, split, text_of
 
-__all__ = ["OpenAIServer", "Planted", "Processor", "served", "serving"]
+__all__ = ["GOLDEN", "HALVES", "OpenAIServer", "Planted", "id_of", "served", "serving", "text_of"]
 
-GOLDEN = (5**0.5 - 1) / 2
-
-WORDS = ("alpha", "beta", "gamma", "delta", "one", "two", "three", "four", "so", "then", "thus", "hence")
-VOCABULARY = ("", "\n\n", " Yes", " No", *(f" {word}" for word in WORDS))
-HALVES = ("\ue001", "\ue002")
-"""Tokens that are a character together, of servers whose text follows."""
-OTHERS = list(HALVES)
-"""What else has been seen in prompts: their ids are 100 and more."""
 KNOWN = {
     "model", "prompt", "max_tokens", "temperature", "top_p", "seed", "stop", "stream", "stream_options", "logprobs",
 }  # fmt: skip
-Headers = dict[str, str]
-
-
-@dataclass(eq=False)
-class Processor:
-    """A processor that servers share equally while they work."""
-
-    work: Counter[object] = field(default_factory=Counter)
-    """Server -> what it does now."""
-
-    @property
-    def busy(self) -> int:
-        """Servers that work."""
-        return len(+self.work)
-
-    @contextmanager
-    def used(self, by: object) -> Iterator[None]:
-        """Count a server as busy."""
-        self.work[by] += 1
-        try:
-            yield
-        finally:
-            self.work[by] -= 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Planted:
-    """What a server is like."""
-
-    model: str = "tiny"
-    iteration_s: float = 0.0
-    sequence_s: float = 0.0
-    """An iteration of b requests takes ``iteration_s + b * sequence_s``."""
-    prefill_s: float = 0.0
-    prefill_token_s: float = 0.0
-    joining_s: float | None = None
-    """What a prompt adds to the iteration of others that reads it; None: prompts are read apart from iterations."""
-    reading_s: float | None = None
-    """Least time of an iteration that reads prompts, whatever it decodes: reading hides decoding. As `joining_s`."""
-    chunk: int = 10**9
-    """Most prompt tokens that an iteration reads."""
-    k2: int = 1
-    """Tokens that an iteration gives a request: 1 to ``k2``, equally likely."""
-    row_s: float = 0.0
-    """Time of a drafted token of each request in an iteration."""
-    accepted: tuple[float, ...] = ()
-    """In place of equal chances: the chance that a drafted token is right if those before it were, by position. Passes
-    of a request take the numbers of tokens in even turns, so that few of them have the mean that is planted."""
-    step_tokens: tuple[int, int] = (4, 12)
-    """Least and greatest length of a step, its end included; uniform in between."""
-    steps: int = 4
-    """Steps of an answer."""
-    follows: bool = False
-    """Whether each token is a function of the text before it, so that a text goes on alike wherever it is cut. A step
-    has 8 tokens on average, and some characters take two."""
-    acceptance: float = 0.7
-    """Share of questions to a judge that are answered with yes."""
-    key: str = ""
-    max_context: int = 4096
-    max_running: int = 1000
-    tells_ids: bool = True
-    includes_stop: bool = True
-    tells_stop: bool = True
-    tokenizes: bool = True
-    chats: bool = False
-    """Whether it renders chats, and turns tokens back into text."""
-    refuses_unknown: bool = False
-    logprobs: int = 20
-    """Most log-probabilities that may be asked for; 0: the server gives none."""
-    foreign_requests: int = 0
-    """Requests of others, as ``/metrics`` tells."""
-    counts: bool = False
-    """Whether ``/metrics`` has counters too."""
-    processor: Processor | None = None
-    """What iterations and prefills run on: they take so many times as long as servers work there when they begin. None:
-    its own."""
-    most_accepted: int = 10**9
-    """Requests in flight beyond which another one is refused with 429."""
-
-    @property
-    def joins(self) -> bool:
-        """Whether prompts are read in the iterations of others."""
-        return self.joining_s is not None or self.reading_s is not None
-
-    def pass_s(self, batch: int, prompts: int, prompt_tokens: int) -> float:
-        """Seconds of an iteration that decodes ``batch`` requests and reads these prompts."""
-        plain = self.iteration_s + (self.sequence_s + self.row_s * (self.k2 - 1)) * batch
-        if not prompts:
-            return plain
-        read = prompts * (self.joining_s or 0.0) + self.prefill_token_s * prompt_tokens
-        return plain + read if self.reading_s is None else max(plain, self.reading_s + read)
-
-    @property
-    def per_pass(self) -> float:
-        """Mean tokens that an iteration gives a request whose end is far."""
-        if not self.accepted:
-            return (1 + self.k2) / 2
-        return 1.0 + sum(accumulate(self.accepted, mul))
 
 
 @dataclass
@@ -148,8 +40,8 @@ class Sequence:
     turn: float = -1.0
     tokens: asyncio.Queue[int] = field(default_factory=asyncio.Queue)
     """Tokens of each iteration."""
-    unread: int = 0
-    """Prompt tokens that are to be read in the iterations of others."""
+    n_prompt: int = 0
+    """Tokens of the prompt, which is to be read in an iteration of others."""
     is_read: asyncio.Event = field(default_factory=asyncio.Event)
 
     def committed(self) -> int:
@@ -173,10 +65,8 @@ class OpenAIServer(ConnectionServer):
         super().__init__()
         self.planted = planted
         self.bodies: list[dict[str, Any]] = []
-        self.headers: list[Headers] = []
+        self.headers: list[dict[str, str]] = []
         self.aborted = 0
-        self.prefills: list[float] = []
-        """Seconds from having read a request to writing its first token."""
         self.faults: dict[int, str] = {}
         """Number of a completion request, counted from 0: what happens to it."""
         self._running: list[Sequence] = []
@@ -184,7 +74,7 @@ class OpenAIServer(ConnectionServer):
         self._waiting = 0
         self._in_flight = self.most_in_flight = 0
         self.counted = dict.fromkeys(("tokens", "drafts", "accepted"), 0)
-        self._processor = planted.processor or Processor()
+        self._processor = Counter[object]() if planted.processor is None else planted.processor
         self._work = asyncio.Event()
         self._free = asyncio.Semaphore(planted.max_running)
         self._decoding: asyncio.Task[None]
@@ -208,50 +98,51 @@ class OpenAIServer(ConnectionServer):
         """Iterations, for ever."""
         while True:
             await self._work.wait()
-            with self._processor.used(self):
+            with self._busy():
                 await self._iterate()
             self._work.clear()
+
+    @contextmanager
+    def _busy(self) -> Iterator[None]:
+        """Count as working on the processor."""
+        self._processor[self] += 1
+        try:
+            yield
+        finally:
+            self._processor[self] -= 1
 
     async def _iterate(self) -> None:
         """Iterations until nothing is left to do."""
         planted, moment = self.planted, time.monotonic()
         while self._running or self._joining:
             batch, joining = list(self._running), list(self._joining)
-            n_read = min(sum(prompt.unread for prompt in joining), planted.chunk)
-            moment += self._processor.busy * planted.pass_s(len(batch), len(joining), n_read)
+            n_read = sum(prompt.n_prompt for prompt in joining)
+            moment += len(+self._processor) * planted.pass_s(len(batch), len(joining), n_read)
             await asyncio.sleep(max(moment - time.monotonic(), 0.0))
             for sequence in batch:
-                n = sequence.committed()
-                self._count(n)
+                n = self._count(sequence.committed())
                 sequence.tokens.put_nowait(n)
                 sequence.left -= n
                 if sequence.left <= 0 and sequence in self._running:
                     self._running.remove(sequence)
-            self._read(joining, n_read)
-
-    def _read(self, joining: list[Sequence], n_tokens: int) -> None:
-        """Read so many tokens of prompts, oldest first; those that are read to their end decode from now on."""
-        for sequence in joining:
-            n = min(sequence.unread, n_tokens)
-            sequence.unread -= n
-            n_tokens -= n
-            if not sequence.unread:
+            for sequence in joining:
                 self._joining.remove(sequence)
                 sequence.is_read.set()
                 if sequence.left:
                     self._running.append(sequence)
 
-    def _count(self, n: int) -> None:
+    def _count(self, n: int) -> int:
         self.counted["tokens"] += n
         self.counted["drafts"] += self.planted.k2 > 1
         self.counted["accepted"] += n - 1
+        return n
 
     async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(Died):
-            while await self._request(reader, writer):
-                pass
+            while True:
+                await self._request(reader, writer)
 
-    async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         method, path, _ = head[0].split(" ")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
@@ -264,7 +155,6 @@ class OpenAIServer(ConnectionServer):
         else:
             self._page(writer, path, body)
         await writer.drain()
-        return True
 
     def _page(self, writer: asyncio.StreamWriter, path: str, body: dict[str, Any]) -> None:
         planted = self.planted
@@ -289,15 +179,14 @@ class OpenAIServer(ConnectionServer):
 
     def _metrics(self) -> str:
         planted, counted = self.planted, self.counted
-        text = f'# HELP x\nvllm:num_requests_running{{engine="0"}} {planted.foreign_requests}.0\n'
-        if not planted.counts:
-            return text
-        text += f"vllm:num_requests_waiting {self._waiting}.0\nvllm:generation_tokens_total {counted['tokens']}.0\n"
-        if planted.k2 > 1:
-            text += f"vllm:spec_decode_num_drafts_total {counted['drafts']}.0\n"
-            text += f"vllm:spec_decode_num_draft_tokens_total {counted['drafts'] * (planted.k2 - 1)}.0\n"
-            text += f"vllm:spec_decode_num_accepted_tokens_total {counted['accepted']}.0\n"
-        return text
+        values = {'num_requests_running{engine="0"}': planted.foreign_requests}
+        if planted.counts:
+            values |= {"num_requests_waiting": self._waiting, "generation_tokens_total": counted["tokens"]}
+        if planted.counts and planted.k2 > 1:
+            spec = "spec_decode_num_"
+            values |= {f"{spec}drafts_total": counted["drafts"], f"{spec}accepted_tokens_total": counted["accepted"]}
+            values[f"{spec}draft_tokens_total"] = counted["drafts"] * (planted.k2 - 1)
+        return "".join(f"vllm:{name} {value}.0\n" for name, value in values.items())
 
     def _send(self, writer: asyncio.StreamWriter, status: int, body: Any, extra: str = "") -> None:
         data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
@@ -306,9 +195,8 @@ class OpenAIServer(ConnectionServer):
     async def _completion(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: dict[str, Any]
     ) -> None:
-        began, number = time.monotonic(), len(self.bodies)
         self.bodies.append(body)
-        fault = self.faults.get(number, "")
+        fault = self.faults.get(len(self.bodies) - 1, "")
         if fault == "reset":
             raise Died
         if fault == "stall":
@@ -322,7 +210,7 @@ class OpenAIServer(ConnectionServer):
         if refusal:
             self._send(writer, 400, {"error": {"message": refusal, "type": "BadRequestError"}})
             return
-        answer = self._answer(body)
+        answer = answer_to(body, self.planted)
         if not body.get("stream"):
             self._send(writer, 200, answer.whole())
             return
@@ -341,20 +229,20 @@ class OpenAIServer(ConnectionServer):
                 writer.write(
                     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
                 )
-                await self._stream(reader, writer, answer, sequence, fault, began)
+                await self._stream(reader, writer, answer, sequence, fault)
         finally:
             self._in_flight -= 1
 
     async def _prefill(self, sequence: Sequence, n_prompt: int) -> None:
         """Read a prompt, in iterations of others if there are any; then its request decodes."""
-        if self.planted.joins and self._running:
-            sequence.unread = n_prompt
+        planted = self.planted
+        if (planted.joining_s, planted.reading_s) != (None, None) and self._running:
+            sequence.n_prompt = n_prompt
             self._joining.append(sequence)
             await sequence.is_read.wait()
             return
-        planted, processor = self.planted, self._processor
-        with processor.used(self):
-            await asyncio.sleep(processor.busy * (planted.prefill_s + planted.prefill_token_s * n_prompt))
+        with self._busy():
+            await asyncio.sleep(len(+self._processor) * (planted.prefill_s + planted.prefill_token_s * n_prompt))
         if sequence.left:
             self._running.append(sequence)
             self._work.set()
@@ -379,7 +267,6 @@ class OpenAIServer(ConnectionServer):
         answer: Answer,
         sequence: Sequence,
         fault: str,
-        began: float,
     ) -> None:
         kind, _, at = fault.partition(":")
         usage = b"data: " + json.dumps({"choices": [], "usage": answer.usage()}).encode() + b"\n\n"
@@ -406,8 +293,6 @@ class OpenAIServer(ConnectionServer):
                 self._drop(sequence)
                 raise Died
             self._chunk(writer, b"data: " + json.dumps(answer.chunk(position, n)).encode() + b"\n\n")
-            if position == 0:
-                self.prefills.append(time.monotonic() - began)
             await writer.drain()
         if answer.body.get("stream_options", {}).get("include_usage"):
             self._chunk(writer, usage)
@@ -421,127 +306,6 @@ class OpenAIServer(ConnectionServer):
     @staticmethod
     def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
         writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
-
-    def _answer(self, body: dict[str, Any]) -> Answer:
-        planted, prompt = self.planted, str(body["prompt"])
-        rng = random.Random(f"{planted.model}|{prompt}|{body.get('seed')}")
-        stops, tokens = tuple(body.get("stop") or ()), list[str]()
-        done = prompt.count("\n\n")
-        endless = bool(body.get("ignore_eos")) and not stops
-        if planted.follows:
-            return Answer(planted, body, list(islice(self._following(prompt, stops), body.get("max_tokens", 16))))
-        while len(tokens) < body.get("max_tokens", 16):
-            tokens += [f" {rng.choice(WORDS)}" for _ in range(rng.randint(*planted.step_tokens) - 1)]
-            if endless:
-                continue
-            done += 1
-            tokens.append("" if done > planted.steps - 1 else "\n\n")
-            if tokens[-1] in ("", *stops):
-                break
-        return Answer(planted, body, tokens[: body.get("max_tokens", 16)])
-
-    def _following(self, text: str, stops: tuple[str, ...]) -> Iterator[str]:
-        """The tokens after a text, to its end."""
-        token: str | None = None
-        while token not in ("", *stops):
-            text = whole(text + (token or ""))
-            at = draw(text)
-            token = HALVES[0] if at < 1 / 4 else f" {WORDS[int(1e6 * at) % len(WORDS)]}"
-            if text.endswith(HALVES[0]):
-                token = HALVES[1]
-            elif at < 1 / 8:
-                token = "\n\n" if text.count("\n\n") < self.planted.steps - 1 else ""
-            yield token
-
-
-@dataclass
-class Answer:
-    """A whole answer, and how the server tells it."""
-
-    planted: Planted
-    body: dict[str, Any]
-    tokens: list[str]
-
-    @property
-    def _ended(self) -> str | None:
-        last = self.tokens[-1]
-        if self.body.get("ignore_eos") and not self.body.get("stop"):
-            return None
-        return last if last in ("", *(self.body.get("stop") or ())) else None
-
-    def chunk(self, position: int, n: int) -> dict[str, Any]:
-        planted, last = self.planted, position + n == len(self.tokens)
-        tokens = self.tokens[position : position + n]
-        includes = planted.includes_stop and self.body.get("include_stop_str_in_output")
-        stopped = last and bool(self._ended)
-        said = "".join(tokens[:-1] if stopped and not includes else tokens)
-        if said.startswith(HALVES[1]):
-            said = HALVES[0] + said
-        choice: dict[str, Any] = {"index": 0, "text": whole(said).removesuffix(HALVES[0])}
-        choice["finish_reason"] = None if not last else "length" if self._ended is None else "stop"
-        if planted.tells_stop:
-            choice["stop_reason"] = self._ended or None if last else None
-        if planted.tells_ids and self.body.get("return_token_ids"):
-            choice["token_ids"] = list(map(id_of, tokens))
-            choice |= {} if position else {"prompt_token_ids": ids_of(self.body["prompt"])}
-        if self.body.get("logprobs") and planted.logprobs:
-            choice["logprobs"] = self.logprobs(tokens[0])  # judges ask for one
-        return {"object": "text_completion", "choices": [choice], "usage": None}
-
-    def usage(self) -> dict[str, int]:
-        return {"prompt_tokens": len(split(self.body["prompt"])), "completion_tokens": len(self.tokens)}
-
-    def whole(self) -> dict[str, Any]:
-        forced = (self.body.get("structured_outputs") or {}).get("choice")
-        if forced:
-            logs = {"token_logprobs": [-9.0], "tokens": forced, "top_logprobs": [{forced[0]: -9.0}]}
-            return {"choices": [{"text": forced[0], "logprobs": logs, "finish_reason": "stop"}], "usage": self.usage()}
-        return {"choices": [{"text": "".join(self.tokens), "finish_reason": "length"}], "usage": self.usage()}
-
-    def logprobs(self, token: str) -> dict[str, Any]:
-        """Yes or no with 0.95 of the probability after a judge's question, else words."""
-        prompt, n = self.body["prompt"], self.body["logprobs"]
-        probabilities = {f" {word}": 0.05 / len(WORDS) for word in WORDS}
-        if prompt.endswith("Answer (Yes or No):") or prompt.endswith("Answer:"):
-            share = 0.9 if draw(prompt) < self.planted.acceptance else 0.1
-            probabilities |= {" Yes": 0.95 * share, " No": 0.95 * (1 - share)}
-        best = sorted(probabilities.items(), key=lambda item: -item[1])[:n]
-        top = {token: math.log(p) for token, p in best}
-        return {"tokens": [token], "token_logprobs": [-1.0], "top_logprobs": [top], "text_offset": [0]}
-
-
-def draw(text: str) -> float:
-    """A number in [0, 1) that is a hash of the text."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big") / 2**56
-
-
-def split(text: str) -> list[str]:
-    """The tokens of a text."""
-    return re.findall(r"\n\n|[\ue001\ue002]| ?[^\s\ue001\ue002]+", text)
-
-
-def id_of(token: str) -> int:
-    """The id of a token."""
-    if token in VOCABULARY:
-        return VOCABULARY.index(token)
-    if token not in OTHERS:
-        OTHERS.append(token)
-    return 100 + OTHERS.index(token)
-
-
-def ids_of(text: str) -> list[int]:
-    """The ids of a text's tokens."""
-    return [id_of(token) for token in split(text)]
-
-
-def text_of(ids: list[int]) -> str:
-    """The text of tokens, halves of characters apart."""
-    return "".join(VOCABULARY[one] if one < 100 else OTHERS[one - 100] for one in ids)
-
-
-def whole(text: str) -> str:
-    """A text with its halves of characters joined."""
-    return text.replace("".join(HALVES), "é")
 
 
 @contextmanager

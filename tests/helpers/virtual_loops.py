@@ -41,7 +41,7 @@ class Asked:
 
     streamed: Streamed
     left: int
-    unread: int
+    n_prompt: int
     turn: float
     passes: list[tuple[int, int]] = field(default_factory=list)
     """Drafted and right tokens of each pass."""
@@ -73,7 +73,7 @@ class VirtualServer:
             self.now = max(self.now, min(asked.streamed.sent for asked in self.coming) + TRIP_S)
         here = [asked for asked in self.coming if asked.streamed.sent + TRIP_S <= self.now + 1e-12]
         reading = here[: max(int(planted.max_running) - len(self.running), 0)]
-        n_read = min(sum(asked.unread for asked in reading), planted.chunk)
+        n_read = sum(asked.n_prompt for asked in reading)
         decoding = list(self.running)
         if decoding or not reading:
             self.now += planted.pass_s(len(decoding), len(reading), n_read)
@@ -82,12 +82,9 @@ class VirtualServer:
         for asked in decoding:
             self._give(asked, self._committed(asked))
         for asked in reading:
-            n = min(asked.unread, n_read)
-            asked.unread, n_read = asked.unread - n, n_read - n
-            if not asked.unread:
-                self.coming.remove(asked)
-                self.running.append(asked)
-                self._give(asked, 1)
+            self.coming.remove(asked)
+            self.running.append(asked)
+            self._give(asked, 1)
         ended = [asked for asked in self.running if not asked.left]
         self.running = [asked for asked in self.running if asked.left]
         for asked in ended:

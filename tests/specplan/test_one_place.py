@@ -45,7 +45,6 @@ PARSED: dict[str, str] = {
     "calibrate/engines/sentence_encoder.py": "what our own process says",
     "calibrate/engines/torch/framing.py": "what our own process says",
     "calibrate/engines/http/wire.py": "what servers say, with a refusal of its own",
-    "calibrate/engines/http/refusals.py": "what servers say, with a refusal of its own",
     "specplan/planning/measured_error.py": "data of the package",
     "specplan/planning/model_error.py": "data of the package",
     "specplan/worlds/drafters/finding.py": "data of the package",

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from statistics import fmean, median
@@ -50,8 +50,6 @@ class _Gap:
     """Tokens of all streams."""
 
     prefilled: list[Streamed] = field(default_factory=list)
-    """Requests that were prefilled in it."""
-
     in_part: bool = False
     """Whether it read a part of the prompts of a later iteration."""
 
@@ -75,19 +73,14 @@ class _Tokens:
     """The tokens of a stream by moment."""
 
     def __init__(self, streamed: Streamed) -> None:
-        self.n_prompt = streamed.n_prompt
+        self.n_prompt, self.share = streamed.n_prompt, streamed.tokens_per_unit
         self.moments = [moment for moment, _ in streamed.arrivals]
         self.first, self.last = self.moments[0], self.moments[-1]
         self._sums = list(accumulate((n for _, n in streamed.arrivals), initial=0))
-        self._share = streamed.tokens_per_unit
 
     def at(self, moment: float) -> int:
         """Units that had arrived at a moment: tokens, where the stream tells them."""
         return self._sums[bisect_right(self.moments, moment)]
-
-    def between(self, begin: float, end: float) -> float:
-        """Tokens that arrived after ``begin``, and at the latest at ``end``."""
-        return (self.at(end) - self.at(begin)) * self._share
 
 
 def activity(streams: Iterable[Streamed], *, trip_s: float, k2: int = 1) -> EngineStatistics:
@@ -101,9 +94,16 @@ def activity(streams: Iterable[Streamed], *, trip_s: float, k2: int = 1) -> Engi
     """
     begun = sorted((streamed for streamed in streams if streamed.arrivals), key=_first)
     gaps = _gaps(begun, k2)
-    by_themselves = _assign(begun, gaps)
-    groups = _joined_groups(gaps)
-    prefills = [*_own_prefills(by_themselves, begun, trip_s), *_shared_prefills(groups, gaps)]
+    prefills = _own_prefills(_assign(begun, gaps), begun, trip_s)
+    plain, joined, parts = _plain(gaps), [], list[_Gap]()
+    for gap in gaps:
+        parts += [gap] if gap.prefilled or gap.in_part else []
+        if gap.prefilled:  # prompts end here, and the gaps before read parts of them
+            joined.append(_joined_pass(parts, k2))
+            together = len(gap.prefilled)
+            extra = sum(_extra_s(part, plain) for part in parts) / together
+            prefills += [_prefill(streamed, extra, together, gap.batch) for streamed in gap.prefilled]
+            parts = []
     done = [(gap, gap.begin + (i + 1) * gap.each) for gap in gaps if gap.is_plain for i in range(gap.n)]
     passes = tuple(
         Pass(gap.batch, gap.context, k2 * gap.batch, round(gap.tokens / gap.n), gap.each, 0.0, end)
@@ -115,7 +115,7 @@ def activity(streams: Iterable[Streamed], *, trip_s: float, k2: int = 1) -> Engi
         iterations=passes if k2 == 1 else (),
         passes=passes if k2 > 1 else (),
         prefills=tuple(sorted(prefills, key=lambda prefill: prefill.ended_s)),
-        joined=tuple(_joined_pass(group, k2) for group in groups),
+        joined=tuple(joined),
     )
 
 
@@ -131,14 +131,13 @@ def _gaps(begun: Sequence[Streamed], k2: int) -> list[_Gap]:
     for streamed, lead in zip(begun, known, strict=True):
         overlapping = [other for other in known if other.first <= lead.last and other.last >= lead.first]
         for (begin, _), (end, n) in pairwise(_deliveries(streamed, k2)):
-            jitter = _JITTER * (end - begin)
-            if begin < covered - jitter:
+            if begin < covered - _JITTER * (end - begin):
                 continue
             middle = 0.5 * (begin + end)
             decoding = [other for other in overlapping if other.first <= middle <= other.last]
             context = sum(other.n_prompt + other.at(begin) for other in decoding)
             late = _JITTER * (end - begin) / n
-            tokens = round(sum(other.between(begin + late, end + late) for other in decoding))
+            tokens = round(sum((one.at(end + late) - one.at(begin + late)) * one.share for one in decoding))
             gaps.append(_Gap(begin, end, n, len(decoding), context, tokens))
         covered = max(covered, lead.last)
     return sorted(gaps, key=lambda gap: gap.end)
@@ -157,47 +156,31 @@ def _deliveries(streamed: Streamed, k2: int) -> list[tuple[float, int]]:
 
 
 def _assign(begun: Sequence[Streamed], gaps: Sequence[_Gap]) -> list[Streamed]:
-    """Assign each stream to the iteration of others that prefilled it; return the streams without others."""
+    """Assign each stream to the iteration of others that prefilled it; return the streams without others.
+
+    Iterations that read a part of a prompt are marked: they are much longer than plain ones while its request waited.
+    """
     ends = [gap.end for gap in gaps]
-    by_themselves: list[Streamed] = []
+    without: list[Streamed] = []
     for streamed in begun:
         gap = _prefilling(streamed, gaps, ends)
-        (by_themselves if gap is None else gap.prefilled).append(streamed)
-    _mark_parts(gaps, ends)
-    return by_themselves
-
-
-def _mark_parts(gaps: Sequence[_Gap], ends: Sequence[float]) -> None:
-    """Mark iterations that read a part of a prompt: much longer than plain ones, while its request waited."""
+        (without if gap is None else gap.prefilled).append(streamed)
     usual = {batch: median(gap.each for gap in alike) for batch, alike in _plain(gaps).items()}
     for gap in gaps:
         for streamed in gap.prefilled:
-            waited = gaps[bisect_right(ends, streamed.sent) : bisect_left(ends, gap.end)]
-            for other in waited:
+            for other in gaps[bisect_right(ends, streamed.sent) : bisect_left(ends, gap.end)]:
                 known_s = usual.get(other.batch, math.inf)
                 other.in_part |= other.begin >= streamed.sent and other.each > _IN_PART * known_s
-
-
-def _joined_groups(gaps: Sequence[_Gap]) -> list[list[_Gap]]:
-    """Gaps in which prompts were read to their ends, each after those that read parts of them."""
-    groups: list[list[_Gap]] = []
-    parts: list[_Gap] = []
-    for gap in gaps:
-        if gap.prefilled:
-            groups.append([*parts, gap])
-            parts = []
-        elif gap.in_part:
-            parts.append(gap)
-    return groups
+    return without
 
 
 def _joined_pass(group: Sequence[_Gap], k2: int) -> JoinedPass:
-    """The joined pass of a group; its batch is that of the gap in which the prompts' first tokens came."""
-    last, n = group[-1], sum(gap.n for gap in group)
+    """The joined pass of gaps; its batch is that of the last, in which the prompts' first tokens came."""
+    last = group[-1]
     return JoinedPass(
         batch=last.batch,
         context=last.context,
-        n=n,
+        n=sum(gap.n for gap in group),
         joiners=len(last.prefilled),
         prompt_tokens=sum(_new_and_cached(streamed)[0] for streamed in last.prefilled),
         rows=k2 * sum(gap.n * gap.batch for gap in group),
@@ -220,30 +203,16 @@ def _prefilling(streamed: Streamed, gaps: Sequence[_Gap], ends: Sequence[float])
     return None
 
 
-def _shared_prefills(groups: Iterable[Sequence[_Gap]], gaps: Sequence[_Gap]) -> Iterator[Prefill]:
-    """Prefills that shared an iteration; without plain iterations to compare with, their time is 0."""
-    plain = _plain(gaps)
-    for group in groups:
-        prefilled = group[-1].prefilled
-        extra = sum(_extra_s(gap, _nearest_s(gap, plain)) for gap in group) / len(prefilled)
-        for streamed in prefilled:
-            yield _prefill(streamed, extra, together=len(prefilled), beside=group[-1].batch)
-
-
-def _extra_s(gap: _Gap, each: float | None) -> float:
-    """Time of a gap beyond that of its iterations if they were plain, s."""
-    return 0.0 if each is None else max(gap.seconds - gap.n * each, 0.0)
-
-
-def _own_prefills(by_themselves: Sequence[Streamed], begun: Sequence[Streamed], trip_s: float) -> Iterator[Prefill]:
+def _own_prefills(own: Sequence[Streamed], begun: Sequence[Streamed], trip_s: float) -> list[Prefill]:
     """Prefills during which no request decoded.
 
     A prefill begins when the server has the request and has finished earlier work; prefills that end at the same time
     share their time.
     """
     moments = sorted(moment for streamed in begun for moment, _ in streamed.arrivals)
-    firsts = sorted(map(_first, by_themselves))
-    for streamed in by_themselves:
+    firsts = sorted(map(_first, own))
+    prefills = []
+    for streamed in own:
         first = _first(streamed)
         begin = min(streamed.sent + trip_s, first)
         near = _JITTER * (first - begin)
@@ -251,7 +220,8 @@ def _own_prefills(by_themselves: Sequence[Streamed], begun: Sequence[Streamed], 
         if before:
             begin = max(begin, moments[before - 1])
         together = bisect_right(firsts, first + near) - bisect_left(firsts, first - near)
-        yield _prefill(streamed, (first - begin) / together, together=together)
+        prefills.append(_prefill(streamed, (first - begin) / together, together))
+    return prefills
 
 
 def _plain(gaps: Sequence[_Gap]) -> Mapping[int, list[_Gap]]:
@@ -263,25 +233,25 @@ def _plain(gaps: Sequence[_Gap]) -> Mapping[int, list[_Gap]]:
     return by_batch
 
 
-def _nearest_s(gap: _Gap, plain: Mapping[int, list[_Gap]]) -> float | None:
-    """Mean seconds of the plain iterations nearest in time to a gap, as other engines' load varies; None without any.
+def _extra_s(gap: _Gap, plain: Mapping[int, list[_Gap]]) -> float:
+    """Seconds of a gap beyond the mean of plain iterations nearest in time, as other engines' load varies; 0: none.
 
     They have the same batch size, or the nearest one with plain iterations.
     """
     if not plain:
-        return None
+        return 0.0
     alike = plain[min(plain, key=lambda batch: (abs(batch - gap.batch), batch))]
     at = bisect_left(alike, gap.end, key=lambda other: other.end)
     around = sorted(alike[max(at - _AROUND, 0) : at + _AROUND], key=lambda other: abs(other.end - gap.end))
-    return fmean(other.each for other in around[:_AROUND])
+    return max(gap.seconds - gap.n * fmean(other.each for other in around[:_AROUND]), 0.0)
 
 
-def _prefill(streamed: Streamed, seconds: float, *, together: int, beside: int = 0) -> Prefill:
-    """A stream's prefill."""
+def _prefill(streamed: Streamed, seconds: float, together: int, beside: int = 0) -> Prefill:
     return Prefill(*_new_and_cached(streamed), seconds, _first(streamed), together, beside)
 
 
 def _new_and_cached(streamed: Streamed) -> tuple[int, int]:
     """New and cached tokens of a prompt; cached ones as the server reports, or estimated from earlier prompts."""
-    cached = streamed.n_cached if streamed.tells_cached else round(streamed.read_before * streamed.n_prompt)
+    reported = streamed.usage.get("prompt_tokens_details")
+    cached = streamed.n_cached if reported else round(streamed.read_before * streamed.n_prompt)
     return max(streamed.n_prompt - cached, 1), cached

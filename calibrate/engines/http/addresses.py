@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
 from urllib.parse import SplitResult, urlsplit
 
 from theory.errors import ParameterError
 
-__all__ = ["http_address", "is_local", "proxy_of", "split_endpoint"]
+__all__ = ["hosts_in_clear", "http_address", "is_local", "proxy_of", "split_endpoint"]
 
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_MOST_HOST: Final = 253
-"""Most characters of a host's name, and ..."""
-_MOST_LABEL: Final = 63
-"""... of each of its parts (RFC 1035)."""
-_RULE: Final = "must be http://HOST[:PORT][/PATH][#MODEL], or https"
+_MOST_HOST, _MOST_LABEL = 253, 63
+"""Most characters of a host's name, and of each of its parts (RFC 1035)."""
 
 
 def http_address(text: str) -> SplitResult | None:
@@ -38,7 +34,13 @@ def http_address(text: str) -> SplitResult | None:
 
 def is_local(parts: SplitResult) -> bool:
     """Whether an address is this machine's own."""
-    return parts.hostname in _LOOPBACK
+    return parts.hostname in ("localhost", "127.0.0.1", "::1")
+
+
+def hosts_in_clear(endpoints: Iterable[str]) -> tuple[str, ...]:
+    """Return the other machines, as host and port, to which these ``URL[#model]`` send a key without encryption."""
+    addresses = [urlsplit(split_endpoint(endpoint)[0]) for endpoint in endpoints]
+    return tuple(dict.fromkeys(one.netloc for one in addresses if one.scheme == "http" and not is_local(one)))
 
 
 def proxy_of(address: str) -> str | None:
@@ -47,8 +49,9 @@ def proxy_of(address: str) -> str | None:
 
     parts, proxies = urlsplit(address), getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    none = proxy is None or is_local(parts) or proxy_bypass(parts.netloc)
-    return None if none else f"http://{proxy}" if "://" not in str(proxy) else proxy
+    if proxy is None or is_local(parts) or proxy_bypass(parts.netloc):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
 
 
 def split_endpoint(text: str) -> tuple[str, str]:
@@ -67,7 +70,7 @@ def split_endpoint(text: str) -> tuple[str, str]:
         raise ParameterError("url", "(hidden)", rule)
     parts = http_address(address)
     if parts is None or not model.isprintable():
-        raise ParameterError("url", text, _RULE)
+        raise ParameterError("url", text, "must be http://HOST[:PORT][/PATH][#MODEL], or https")
     path = parts.path.rstrip("/")
     path = path if path.endswith("/v1") else f"{path}/v1"
     return f"{parts.scheme}://{parts.netloc}{path}", model

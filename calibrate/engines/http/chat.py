@@ -22,11 +22,7 @@ async def rendered(
 ) -> str | None:
     """Return the text that a chat's answer continues; None where no text is tokenized to the template's ids.
 
-    Parameters
-    ----------
-    engine : engine of the server that renders.
-    messages : messages of the chat, in the format of OpenAI's API.
-    settings : settings of the template, such as ``enable_thinking``.
+    ``messages`` are in the format of OpenAI's API, ``settings`` those of the template, such as ``enable_thinking``.
 
     Raises
     ------
@@ -36,14 +32,14 @@ async def rendered(
     body: dict[str, Any] = {"messages": list(messages), "add_generation_prompt": True, "add_special_tokens": False}
     if settings:
         body["chat_template_kwargs"] = dict(settings)
-    ids = await _post(engine, "tokenize", body, "tokens")
+    ids = list(await _post(engine, "tokenize", body, "tokens"))
     try:
-        text = await _text(engine, ids)
-        read = await _ids(engine, text)
-        if read[1:] == list(ids) and len(ids) > 1:  # two begin-of-text tokens: remove the template's
-            text = await _text(engine, ids[1:])
-            read = await _ids(engine, text)
-        return text if read == list(ids) else None
+        for sent in (ids, ids[1:]):  # the second time without the template's begin-of-text token, if there were two
+            text = str(await _post(engine, "detokenize", {"tokens": sent}, "prompt"))
+            read = list(await _post(engine, "tokenize", {"prompt": text, "add_special_tokens": True}, "tokens"))
+            if read == ids or not (read[1:] == ids and len(ids) > 1):
+                break
+        return text if read == ids else None
     except RefusedError as error:
         if error.transient:
             raise
@@ -51,13 +47,7 @@ async def rendered(
 
 
 class UserTurns:
-    """Renders a question as the first turn of a user, by the target's chat template.
-
-    Parameters
-    ----------
-    engine : engine of the target.
-    settings : settings of the template.
-    """
+    """Renders a question as the first turn of a user, by the target's chat template with these settings."""
 
     def __init__(self, engine: OpenAIEngine, settings: Mapping[str, Any]) -> None:
         self._engine = engine
@@ -81,18 +71,11 @@ class UserTurns:
                 rule = "renders no chats (POST /tokenize and /detokenize, as vLLM has them)"
                 raise CalibrationError(f"{name}: {rule}: {error.detail or error}; leave --chat out") from None
             if text is None:
-                rule = "what its chat template renders cannot be sent as text; leave --chat out"
-                raise CalibrationError(f"{name}: {rule}")
+                raise CalibrationError(
+                    f"{name}: what its chat template renders cannot be sent as text; leave --chat out"
+                )
             self._known[question] = text
         return self._known[question]
-
-
-async def _text(engine: OpenAIEngine, ids: Sequence[int]) -> str:
-    return str(await _post(engine, "detokenize", {"tokens": list(ids)}, "prompt"))
-
-
-async def _ids(engine: OpenAIEngine, text: str) -> list[int]:
-    return list(await _post(engine, "tokenize", {"prompt": text, "add_special_tokens": True}, "tokens"))
 
 
 async def _post(engine: OpenAIEngine, name: str, body: dict[str, Any], field: str) -> Any:

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import Any, Final, Self
+from typing import Self
 
 from calibrate.engines.http.wire import HttpConfig, RefusedError, Wire
 
 __all__ = ["EmbeddingServer"]
 
-_TRIED: Final = ("She has 3 apples.", "That makes 3 apples in all.")
-_MOST: Final = 100_000
-"""Most numbers in an embedding."""
-
 
 class EmbeddingServer:
-    """Embeds pairs of texts. Make one with `start`.
-
-    Parameters
-    ----------
-    config : address and model; with an empty name, the only model that the server offers.
-    """
+    """Embeds pairs of texts by the configured model, or the only one of the server. Make one with `start`."""
 
     def __init__(self, config: HttpConfig) -> None:
         self.config = config
@@ -38,9 +29,8 @@ class EmbeddingServer:
         """
         server = cls(config)
         try:
-            if not server.model:
-                server.model = await server._only_model()
-            await server.cosine(*_TRIED)
+            server.model = config.model or await server._only_model()
+            await server.cosine("She has 3 apples.", "That makes 3 apples in all.")
         except BaseException:
             await server.close()
             raise
@@ -56,7 +46,13 @@ class EmbeddingServer:
         answer = await self._wire.post(
             f"{self._wire.api}/embeddings", {"model": self.model, "input": [first, second], "encoding_format": "float"}
         )
-        a, b = self._vectors(answer)
+        try:
+            vectors = sorted(answer["data"], key=lambda one: int(one["index"]))
+            a, b = ([float(x) for x in one["embedding"]] for one in vectors)
+        except (KeyError, TypeError, ValueError, IndexError):
+            raise self._wire.error("sent no two embeddings (POST /embeddings)") from None
+        if not (0 < len(a) == len(b) <= 100_000 and all(math.isfinite(x) for x in (*a, *b))):
+            raise self._wire.error(f"sent embeddings of {len(a)} and {len(b)} numbers, or not finite ones")
         norms = math.hypot(*a) * math.hypot(*b)
         if not norms > 0.0:
             raise self._wire.error("sent an embedding of zeros")
@@ -65,16 +61,6 @@ class EmbeddingServer:
     async def close(self) -> None:
         """Close the connections. A second call has no effect."""
         await asyncio.shield(self._wire.close())
-
-    def _vectors(self, answer: Any) -> tuple[list[float], list[float]]:
-        try:
-            vectors = sorted(answer["data"], key=lambda one: int(one["index"]))
-            a, b = ([float(x) for x in one["embedding"]] for one in vectors)
-        except (KeyError, TypeError, ValueError, IndexError):
-            raise self._wire.error("sent no two embeddings (POST /embeddings)") from None
-        if not (0 < len(a) == len(b) <= _MOST and all(math.isfinite(x) for x in (*a, *b))):
-            raise self._wire.error(f"sent embeddings of {len(a)} and {len(b)} numbers, or not finite ones")
-        return a, b
 
     async def _only_model(self) -> str:
         try:

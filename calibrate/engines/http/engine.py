@@ -11,7 +11,8 @@ text depends on the server, even with a seed.
 from __future__ import annotations
 
 import math
-from collections import Counter
+import secrets
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -43,26 +44,20 @@ class OpenAIEngine(Server):
     def __init__(self, config: HttpConfig) -> None:
         super().__init__(config)
         self._stop_mode = "unknown"
-        self.counted: dict[str, int] = {}
-        """Latest prompts of `count_tokens` -> their tokens; servers of one model may share it."""
-
-        self.whole_ids: set[int] = set()
-        """Tokens that are whole characters by themselves; servers of one model may share it."""
-
         self._ids: dict[str, tuple[int, ...]] = {}
         self._replies = Replies(self)
+        self.counted: dict[str, int] = {}
+        """Latest prompts of `count_tokens` -> their tokens; servers of one model may share it."""
+        self.whole_ids: set[int] = set()
+        """Tokens that are whole characters by themselves; servers of one model may share it."""
         self.outcomes: Counter[tuple[str, str]] = Counter()
         """Counts of timings on this engine, by what was timed and by outcome."""
-
         self.watch: StallWatch | None = None
         """Detects whether this process reads answers late; None: not checked."""
-
         self.n_answered = self.n_late = 0
         """Requests of answers, and the number of them that were read late."""
-
         self.speculating: dict[Speculation, OpenAIEngine] = {}
         """Speculation -> server of the same model with it, for such requests. This engine closes the servers."""
-
         self.speculates: Speculation | None = None
         """Speculation of the server itself, for all requests; None: none or unknown."""
 
@@ -105,9 +100,9 @@ class OpenAIEngine(Server):
         """
         if request.speculation is not None:
             return await self._speculating(request.speculation).generate(replace(request, speculation=None), progress)
-        streamed = Streamed(on_text=progress.on_text if progress is not None else None, whole_ids=self.whole_ids)
-        if progress is not None:
-            progress.tokens = lambda: streamed.tokens
+        progress = progress or Progress()
+        streamed = Streamed(on_text=progress.on_text, whole_ids=self.whole_ids)
+        progress.tokens = lambda: streamed.tokens
         try:
             await self.stream(request, streamed)
             finish = self._settle(streamed, request.stop)
@@ -119,12 +114,21 @@ class OpenAIEngine(Server):
         finally:
             tokens = streamed.tokens
             streamed.prompt_ids = []  # streams are kept, prompts are not
-            if progress is not None:
-                progress.n_generated, progress.tokens = sum(n for _, n in streamed.arrivals), lambda: tokens
-        if progress is not None:
-            progress.n_generated = streamed.n_tokens
+            progress.n_generated, progress.tokens = sum(n for _, n in streamed.arrivals), lambda: tokens
+        progress.n_generated = streamed.n_tokens
         self._count(streamed)
-        return self._generation(streamed, finish)
+        ids, spec = streamed.ids[: len(streamed.ids) - (finish == "eos")], self.speculates
+        return Generation(
+            text=streamed.text,
+            token_ids=tuple(ids),
+            n_generated=streamed.n_tokens,
+            finish=finish,
+            n_prompt_tokens=streamed.n_prompt,
+            n_cached_tokens=streamed.n_cached,
+            n_iterations=max(len(streamed.arrivals) - 1, 0),
+            times=self._times(streamed),
+            passes=() if spec is None else streamed.passes(spec.k2, always=spec.method != "ngram"),
+        )
 
     async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
         """Probabilities of single-token replies, from the likeliest tokens that the server lists.
@@ -138,7 +142,9 @@ class OpenAIEngine(Server):
         ParameterError : a choice is not one token of this model (where the server has ``/tokenize``).
         CalibrationError : no log-probabilities, or none of the choices is among the likeliest tokens.
         """
-        streamed, logs = await self._replies.logprobs(_text_only(prompt), choices)
+        if not isinstance(prompt, str):
+            raise ParameterError("prompt", prompt[:8], "must be a text: a server's token ids are its own")
+        streamed, logs = await self._replies.logprobs(prompt, choices)
         self._count(streamed)
         return Choice.of_logs(
             choices,
@@ -156,15 +162,12 @@ class OpenAIEngine(Server):
         """Tokens of a text as a prompt: by ``/tokenize``, else by the server's count for a request."""
         if text in self.counted:
             return self.counted[text]
-        ids = await self.tokenize(text, special=True)
-        if ids is None:
-            answer = await self.wire.post(f"{self.wire.api}/completions", self.body(text, 1))
-            count = prompt_tokens(answer)
+        if (ids := await self.tokenize(text, special=True)) is not None:
+            count, self._ids[text] = len(ids), ids
+        else:
+            count = prompt_tokens(await self.wire.post(f"{self.wire.api}/completions", self.body(text, 1)))
             if not count:
                 raise self.wire.error("counts no tokens: it has no /tokenize, and its answers have no usage")
-        else:
-            count = len(ids)
-            self._ids[text] = ids
         self.counted[text] = count
         for kept in (self.counted, self._ids):
             while len(kept) > KEPT_TEXTS:
@@ -195,8 +198,7 @@ class OpenAIEngine(Server):
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
         """Work of the server, estimated from its latest streams (`http.activity`); ``clear`` empties the records."""
-        k2 = 1 if self.speculates is None else self.speculates.k2
-        own = activity(self.streams, trip_s=self.trip_s, k2=k2)
+        own = activity(self.streams, trip_s=self.trip_s, k2=1 if self.speculates is None else self.speculates.k2)
         if clear:
             self.streams.clear()
         return own.with_speculating([await other.stats(clear=clear) for other in self.speculating.values()])
@@ -213,11 +215,9 @@ class OpenAIEngine(Server):
         return ServerCounts.read(await server.metrics() or (), server.wire.n_retries)
 
     async def forget(self) -> None:
-        """Exclude earlier prompts from the server's prefix cache by a new cache salt (vLLM, SGLang).
-
-        On servers without a salt, earlier prompts stay cached.
-        """
-        self.change_salt()
+        """Exclude earlier prompts from the server's prefix cache by a new cache salt, if it has any (vLLM, SGLang)."""
+        self._salt = secrets.token_hex(8)
+        self._texts = deque(maxlen=self._texts.maxlen)  # requests in flight still have the old salt
         for other in self.speculating.values():
             await other.forget()
 
@@ -268,8 +268,7 @@ class OpenAIEngine(Server):
         reason, by = streamed.reason, streamed.stopped_by
         if streamed.closed:
             return "stop"
-        end = first_stop(streamed.text, stops)
-        if end is not None:
+        if (end := first_stop(streamed.text, stops)) is not None:
             self._stop_mode = "included"
             streamed.parts = [streamed.text[:end]]
             return "stop"
@@ -284,20 +283,6 @@ class OpenAIEngine(Server):
             return "stop"
         known = streamed.tells_stop or reason == "eos_token" or not stops or self._stop_mode in ("included", "watched")
         return "eos" if known else None
-
-    def _generation(self, streamed: Streamed, finish: Finish) -> Generation:
-        ids, spec = streamed.ids[: len(streamed.ids) - (finish == "eos")], self.speculates
-        return Generation(
-            text=streamed.text,
-            token_ids=tuple(ids),
-            n_generated=streamed.n_tokens,
-            finish=finish,
-            n_prompt_tokens=streamed.n_prompt,
-            n_cached_tokens=streamed.n_cached,
-            n_iterations=max(len(streamed.arrivals) - 1, 0),
-            times=self._times(streamed),
-            passes=() if spec is None else streamed.passes(spec.k2, always=spec.method != "ngram"),
-        )
 
     def _count(self, streamed: Streamed) -> None:
         if self.watch is not None:
@@ -314,9 +299,3 @@ class OpenAIEngine(Server):
             first_token=moments[0],
             end=moments[-1],
         )
-
-
-def _text_only(prompt: Prompt) -> str:
-    if isinstance(prompt, str):
-        return prompt
-    raise ParameterError("prompt", prompt[:8], "must be a text: a server's token ids are its own")

@@ -38,14 +38,9 @@ def metrics_url(url: str) -> str:
 
 
 def pages(url: str, n: int, seconds: float, *, on_page: Callable[[], None]) -> Iterator[tuple[str, float]]:
-    """Read a page ``n`` times, spread evenly over ``seconds``; yield each text with its moment, s.
+    """Read a server's page ``n`` >= 2 times, spread evenly over ``seconds`` > 0; yield each text with its moment, s.
 
-    Parameters
-    ----------
-    url : address of the server.
-    n : readings, >= 2.
-    seconds : time between the first and the last reading, > 0.
-    on_page : called after each reading, to show progress.
+    ``on_page`` is called after each reading, to show progress.
 
     Raises
     ------

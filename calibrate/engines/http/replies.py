@@ -81,13 +81,12 @@ class Replies:
     async def _forced(self, text: str, missing: Sequence[str], floor: float) -> dict[str, float]:
         """Log-probabilities of replies that are not among the likeliest, if the server supports constrained output.
 
-        Servers that report probabilities after the constraint report 0 = log 1; that contradicts ``floor``, the least
-        of the listed ones, and is not used.
+        A server that reports log 1, after the constraint, contradicts ``floor``, the least of the listed ones.
         """
         forced: dict[str, float] = {}
         for choice in missing:
-            body = {**self._server.body(text, 1), "temperature": 1.0, "logprobs": 1}
-            body |= {"structured_outputs": {"choice": [choice]}, **self._server.salted()}
+            body = {**self._server.body(text, 1), "temperature": 1.0, "logprobs": 1, **self._server.salted()}
+            body["structured_outputs"] = {"choice": [choice]}
             try:
                 answer = await self._server.wire.post(f"{self._server.wire.api}/completions", body)
                 reply = answer["choices"][0]

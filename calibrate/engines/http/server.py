@@ -6,6 +6,7 @@ import asyncio
 import secrets
 import statistics
 import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -37,10 +38,9 @@ class Server:
 
     Attributes
     ----------
-    model : the model's name there; before `explore` the configured name, which may be empty.
-    load_at_start : requests on the server before ours; None if it does not report them.
-    card : the server's description of the model.
+    model, card : the model's name there (before `explore` the configured one), and the server's description of it.
     version : version of the server; empty if it does not report one.
+    load_at_start : requests on the server before ours; None if it does not report them.
     extras : parameters beyond the common interface that it accepts.
     tells_ids : whether each chunk of a stream has the ids of its tokens, so that they can be counted.
     tokenizes : whether it has ``/tokenize``; None: not tested.
@@ -93,8 +93,12 @@ class Server:
         ------
         CalibrationError : the server refused, failed, or ended the stream without an end.
         """
-        text = body["prompt"] if isinstance(body["prompt"], str) else ""  # ids are not compared
-        streamed.read_before, texts = self._share_read(text), self._texts
+        text, texts = body["prompt"] if isinstance(body["prompt"], str) else "", self._texts  # ids are not compared
+
+        def is_new(n: int) -> bool:
+            return not any(known.startswith(text[:n]) for known in texts)
+
+        streamed.read_before = bisect_left(range(1, len(text) + 1), True, key=is_new) / max(len(text), 1)
         streamed.sent = time.monotonic()
         try:
             streamed.sent = await self.wire.stream(f"{self.wire.api}/completions", body, streamed.take)
@@ -107,17 +111,6 @@ class Server:
             self.streams.append(streamed)
             texts.append(text + streamed.text)
         return self._whole(streamed)
-
-    def _share_read(self, prompt: str) -> float:
-        """Share of a prompt that is a prefix of an earlier prompt or answer, in [0, 1]."""
-        low, high = 0, len(prompt)
-        while low < high:
-            middle = (low + high + 1) // 2
-            if any(text.startswith(prompt[:middle]) for text in self._texts):
-                low = middle
-            else:
-                high = middle - 1
-        return low / max(len(prompt), 1)
 
     def salted(self) -> dict[str, str]:
         """The cache salt of a request: only prompts with the same salt share the prefix cache."""
@@ -155,16 +148,8 @@ class Server:
         """Median of the latest round trips of a request that needs no model, s; 0 before the first."""
         return statistics.median(self._trips) if self._trips else 0.0
 
-    def change_salt(self) -> None:
-        """Exclude earlier prompts from the server's prefix cache by a new cache salt."""
-        self._salt = secrets.token_hex(8)
-        self._texts = deque(maxlen=self._texts.maxlen)  # requests in flight still have the old salt
-
     def keep_nothing(self) -> None:
-        """Record no texts and streams from now on, and send no cache salt: for requests of other clients.
-
-        Then no timings can be estimated from them.
-        """
+        """Record no texts and streams from now on, and send no cache salt: for requests of other clients."""
         self.streams = deque(maxlen=0)
         self._texts = deque(maxlen=0)
         self.extras.pop("cache_salt", None)
@@ -177,8 +162,8 @@ class Server:
                 raise
             raise self.wire.error("no /models there: not the address of an OpenAI-compatible server") from None
         cards = answer.get("data") if isinstance(answer, dict) else None
-        cards = cards if isinstance(cards, list) else ()
-        offered = {str(card.get("id")): card for card in cards if isinstance(card, dict)}
+        listing = cards if isinstance(cards, list) else ()
+        offered = {str(card.get("id")): card for card in listing if isinstance(card, dict)}
         listed = shown(", ".join(offered), 400) or "none"
         if not self.model and len(offered) != 1:
             raise self.wire.error(f"offers several models or none ({listed}); name one as URL#model")
@@ -196,9 +181,9 @@ class Server:
 
     async def _probe(self) -> None:
         """Detect which extra parameters the server accepts: all at once, or one by one if it refuses."""
+        self.extras = dict(_EXTRAS)
         try:
             streamed = await self._try_extras(_EXTRAS)
-            self.extras = dict(_EXTRAS)
         except RefusedError as error:
             if error.status not in (400, 422):
                 raise
@@ -206,10 +191,8 @@ class Server:
                 try:
                     await self._try_extras({name: value})
                 except RefusedError as refused:
-                    if refused.transient:
-                        raise
-                    continue
-                self.extras[name] = value
+                    raise_transient(refused)
+                    del self.extras[name]
             streamed = await self._try_extras(self.extras)
         self.tells_ids = bool(streamed.ids)
         self._tells_usage = bool(streamed.usage)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from types import TracebackType
 from typing import Final, Self
 
 __all__ = ["TICK_S", "StallWatch", "tolerated"]
@@ -25,14 +24,10 @@ def tolerated(seconds: float) -> float:
 
 
 class StallWatch:
-    """Ticks in the event loop and records late ticks; use it as an async context manager.
+    """Ticks in the event loop, every ``tick_s`` s, and records ticks twice as late; an async context manager.
 
     On an overloaded machine a process may wait for a processor for a second. All data that arrive on its streams in
     that time are read at once afterwards, as if they had arrived together.
-
-    Parameters
-    ----------
-    tick_s : time between two ticks, s; the shortest stall that is detected is twice as long.
     """
 
     def __init__(self, *, tick_s: float = TICK_S) -> None:
@@ -45,17 +40,12 @@ class StallWatch:
         self._task = asyncio.ensure_future(self._tick())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._task.cancel()
         await asyncio.wait({self._task})  # raises only a cancellation of the caller
 
     def longest(self, begin: float, end: float) -> float:
-        """Return the longest stall that overlaps a period (s, monotonic clock), in seconds beyond a tick; 0: none.
-
-        A stall that has not ended counts too.
-        """
+        """Return the longest stall in a period (s, monotonic clock), ended or not, s beyond a tick; 0: none."""
         stalls = [*self._stalls, (self._ticked, time.monotonic())]
         touching = [till - since - self._tick_s for since, till in stalls if till > begin and since < end]
         return max([0.0, *touching])

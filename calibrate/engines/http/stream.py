@@ -14,7 +14,6 @@ from theory.errors import SchemaError, shown
 
 __all__ = ["Streamed", "checked", "fields", "first_stop", "prompt_tokens"]
 
-
 _Tokens = Annotated[int, Field(ge=0, le=2**31, strict=True)]
 _LogProbability = Annotated[float, Field(le=1.0)]  # a little above 0 by rounding; NaN compares false with it
 
@@ -105,8 +104,6 @@ class Streamed:
     """Tokens that are whole characters by themselves, as chunks have shown; streams of a server may share them."""
 
     parts: list[str] = field(default_factory=list)
-    """Pieces of the text."""
-
     ids: list[int] = field(default_factory=list)
     prompt_ids: list[int] = field(default_factory=list)
     """Tokens of the prompt while it is under way, where text is handed on."""
@@ -196,11 +193,6 @@ class Streamed:
         return tuple(passes)
 
     @property
-    def tells_cached(self) -> bool:
-        """Whether the server reports the cached tokens of the prompt."""
-        return bool(self.usage.get("prompt_tokens_details"))
-
-    @property
     def n_cached(self) -> int:
         """Cached tokens of the prompt, if the server reports them."""
         return int((self.usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
@@ -210,8 +202,8 @@ class Streamed:
         self.usage = event.get("usage") or self.usage
         for choice in event.get("choices") or ():
             text, ids, logprobs = choice.get("text") or "", choice.get("token_ids") or [], choice.get("logprobs")
-            if not text.isascii():
-                text = _whole(text)
+            if not text.isascii():  # halves of surrogate pairs cannot be sent or stored
+                text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             self.parts.append(text)
             self.ids += ids
             if logprobs and not self.likeliest and (tops := logprobs.get("top_logprobs")):
@@ -220,7 +212,8 @@ class Streamed:
                 self.n_prompt_ids = self.n_prompt_ids or len(stated)
                 self.prompt_ids = stated if self.on_text is not None else []
             self.reason = choice.get("finish_reason") or self.reason
-            if n := len(ids) or _n_scored(logprobs) or int(bool(text)):
+            scored = sum(value is not None for value in (logprobs or {}).get("token_logprobs") or ())
+            if n := len(ids) or scored or int(bool(text)):
                 self._arrived(text, ids, n, now)
             for key in ("stop_reason", "matched_stop"):
                 if key in choice:
@@ -248,18 +241,7 @@ class Streamed:
             self.n_held = 0
 
 
-def _whole(text: str) -> str:
-    """Text with halves of surrogate pairs replaced, as they cannot be sent or stored."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def first_stop(text: str, stops: Sequence[str]) -> int | None:
     """Index of the end of the first stop string in a text."""
     ends = [text.index(stop) + len(stop) for stop in stops if stop in text]
     return min(ends, default=None)
-
-
-def _n_scored(record: Any) -> int:
-    """Tokens of a chunk with a log-probability."""
-    values = record.get("token_logprobs") if isinstance(record, dict) else None
-    return sum(value is not None for value in values or ())

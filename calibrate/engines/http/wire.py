@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
-from calibrate.engines.http.addresses import is_local, proxy_of, split_endpoint
-from calibrate.engines.http.refusals import retry_after, said
+from calibrate.engines.http.addresses import proxy_of, split_endpoint
 from calibrate.engines.http.stream import checked, fields
 from theory.errors import CalibrationError, ParameterError, SchemaError, check_integers, shown
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["CLIENT_KEY", "BrokenOffError", "EngineTimeoutError", "HttpConfig", "OnEvent", "RefusedError", "Wire"]
 
 T = TypeVar("T")
-Answer: TypeAlias = "tuple[aiohttp.ClientResponse, asyncio.Timeout]"
 OnEvent = Callable[[dict[str, Any], float], bool]
 """Receives an event and its arrival time; returns whether the stream may be closed."""
 
@@ -110,10 +110,10 @@ class HttpConfig:
         if not self.timeout_s > 0.0 or self.timeout_s == float("inf"):
             raise ParameterError("timeout", self.timeout_s, "must be a finite number of seconds > 0")
         check_integers(self, retries=0)
-        if self.api_key_env and not os.environ.get(self.api_key_env):
+        key = os.environ.get(self.api_key_env, "")
+        if self.api_key_env and not key:
             named = self.api_key_env if self.api_key_env.isidentifier() else "(hidden)"  # a key by mistake?
             raise ParameterError("api_key_env", named, "must name an environment variable that is set")
-        key = os.environ.get(self.api_key_env, "") if self.api_key_env else ""
         if not (key.isascii() and key.isprintable()):
             raise ParameterError("api_key_env", self.api_key_env, "must hold a key of printable ASCII characters")
 
@@ -124,24 +124,13 @@ class HttpConfig:
         return cls(name=name, url=url, model=model, **options)
 
     @property
-    def key_in_clear(self) -> bool:
-        """Whether a key is sent without encryption to another machine."""
-        parts = urlsplit(self.url)
-        return bool(self.api_key_env) and parts.scheme == "http" and not is_local(parts)
-
-    @property
     def host(self) -> str:
         """Host and port."""
         return urlsplit(self.url).netloc
 
 
 class Wire:
-    """An HTTP client for one server.
-
-    Attributes
-    ----------
-    n_retries : retries so far.
-    """
+    """An HTTP client for one server."""
 
     def __init__(self, config: HttpConfig) -> None:
         try:
@@ -152,15 +141,18 @@ class Wire:
         self.api, _ = split_endpoint(config.url)
         self.root = self.api.removesuffix("/v1")
         self.n_retries = 0
+        """Requests so far that were sent again."""
         self._aiohttp = aiohttp
-        self._own_key = os.environ.get(config.api_key_env, "") if config.api_key_env else ""
+        self._own_key = os.environ.get(config.api_key_env, "")
         self._session: aiohttp.ClientSession | None = None
         self._read = WeakSet[aiohttp.ClientResponse]()
         self.broken = aiohttp.ClientError, TimeoutError
         """Errors of `answer` by its connection, a silence among them."""
 
     @asynccontextmanager
-    async def answer(self, method: str, url: str, **sent: Any) -> AsyncIterator[Answer]:
+    async def answer(
+        self, method: str, url: str, **sent: Any
+    ) -> AsyncIterator[tuple[aiohttp.ClientResponse, asyncio.Timeout]]:
         """Send a request; yield its answer, whose body is still on its way, and the end of the silence, see `heard`.
 
         Leaving before the end of the body closes the connection.
@@ -190,11 +182,7 @@ class Wire:
 
     async def text(self, url: str) -> str:
         """GET a page."""
-
-        async def once() -> str:
-            return await self._page("GET", url)
-
-        return await self._patiently(once)
+        return await self._patiently(lambda: self._page("GET", url))
 
     async def get(self, url: str) -> Any:
         """GET a JSON document."""
@@ -202,11 +190,7 @@ class Wire:
 
     async def post(self, url: str, body: dict[str, Any]) -> Any:
         """POST a JSON document, and return the JSON answer."""
-
-        async def once() -> str:
-            return await self._page("POST", url, json=body)
-
-        return self._json(await self._patiently(once), url)
+        return self._json(await self._patiently(lambda: self._page("POST", url, json=body)), url)
 
     async def stream(self, url: str, body: dict[str, Any], on_event: OnEvent) -> float:
         """POST and pass on the events of the answer as they arrive; return the time at which the last attempt was sent.
@@ -274,9 +258,9 @@ class Wire:
                     begins_anew = now + (_LATE - 1.0) * self.config.timeout_s
                 if (text := line[5:].strip()) == b"[DONE]":
                     continue
-                event = fields(text) or self._odd(text)
+                event = fields(text) or self._odd(text.decode("utf-8", "replace"))
                 if event.get("error"):
-                    raise self.broken_off(f"failed in the middle of an answer: {said(json.dumps(event))}")
+                    raise self.broken_off(f"failed in the middle of an answer: {_said(json.dumps(event))}")
                 if on_event(event, now):
                     return
             if not data:
@@ -284,9 +268,9 @@ class Wire:
             if len(rest) > _MOST_BYTES or n_bytes > _MOST_STREAMED:
                 raise self.error("sent a stream without an end, or an event of more than 16 MiB")
 
-    def _odd(self, data: bytes) -> dict[str, Any]:
+    def _odd(self, text: str) -> dict[str, Any]:
         """The object of a line of data that was not read at once."""
-        event = self._json(data.decode("utf-8", "replace"), "the stream")
+        event = self._json(text, "the stream")
         if not isinstance(event, dict):
             raise self.error(f"sent {str(event)[:40]!r} in a stream where an object belongs")
         try:
@@ -338,7 +322,7 @@ class Wire:
         if status == 200:
             return
         env = self.config.api_key_env
-        detail = self._clean(said(page))
+        detail = self._clean(_said(page))
         if status in (401, 403):
             hint = f"the key in the variable {env}" if env else "a request without a key; name one with --api-key-env"
             hint = "the client's key" if CLIENT_KEY.get() else hint
@@ -349,7 +333,7 @@ class Wire:
             text = f"redirects elsewhere ({status}); give the address that it redirects to"
         else:
             text = f"answered {status}: {detail or 'without a word'}"
-        wait_s = retry_after(response.headers.get("retry-after"))
+        wait_s = _wait_s(response.headers.get("retry-after", ""))
         raise RefusedError(f"{self._who}: {text}", status=status, detail=detail, wait_s=wait_s)
 
     @property
@@ -368,3 +352,28 @@ class Wire:
     def _clean(self, text: str) -> str:
         text = text.replace(self._key, "***") if self._key else text
         return shown(" ".join(text.split()), 500)
+
+
+def _said(text: str) -> str:
+    """Message of a server's error in any format: at most 300 characters."""
+    try:
+        answer = json.loads(text)
+        for key in ("error", "message", "detail"):
+            while isinstance(answer, dict) and key in answer:
+                answer = answer[key]
+        return str(answer)[:300]
+    except (ValueError, RecursionError):
+        return text[:300]
+
+
+def _wait_s(retry_after: str) -> float | None:
+    """Seconds of a Retry-After header; None without a valid one."""
+    try:
+        seconds = float(retry_after)
+        return None if math.isnan(seconds) else max(seconds, 0.0)
+    except ValueError:
+        pass
+    try:
+        return max(parsedate_to_datetime(retry_after).timestamp() - time.time(), 0.0)
+    except (ValueError, TypeError, OverflowError):
+        return None

@@ -37,7 +37,7 @@ class VllmConfig(LocalConfig):
     """Configuration of a vLLM engine; the installed vLLM must be built for its device."""
 
     speculative: Mapping[str, Any] | None = None
-    """vLLM's speculative configuration (`checked_speculative`); it applies to all requests of the engine."""
+    """vLLM's speculative configuration, checked (`checked_speculative`); it applies to all requests of the engine."""
 
     gpus: tuple[int, ...] | None = None
     """Numbers of the GPUs that the model is split over; None: the first that this process sees."""
@@ -49,13 +49,7 @@ class VllmConfig(LocalConfig):
     """Whether the model runs in eager mode; else it is compiled and captured, which takes minutes at the start."""
 
     def __post_init__(self) -> None:
-        if self.speculative is not None:
-            checked_speculative(self.speculative)
-        if self.device not in ("cpu", "cuda"):
-            raise ParameterError("device", self.device, "must be 'cpu' or 'cuda'")
         LocalConfig.__post_init__(self)
-        if self.gpus is not None and (self.device == "cpu" or not self.gpus or len(set(self.gpus)) < len(self.gpus)):
-            raise ParameterError("gpus", self.gpus, "must be different GPUs, with device='cuda'")
         if not 0.0 < self.gpu_memory_utilization <= 1.0:
             raise ParameterError("gpu_memory_utilization", self.gpu_memory_utilization, "must be in (0, 1]")
 
@@ -96,8 +90,7 @@ def speculative_of(speculation: Speculation) -> dict[str, Any]:
 
     Raises
     ------
-    ParameterError : a method that vLLM does not have, k2 = 1, which drafts nothing, or further settings (``extra``)
-        that the method does not have, or that repeat other fields.
+    ParameterError : vLLM does not have the method, k2 = 1 drafts nothing, or ``extra`` does not fit.
     """
     terms = OF_REQUEST[speculation.method]
     if not terms.vllm:
@@ -124,12 +117,9 @@ def setting_of(config: Mapping[str, Any]) -> Decoding:
 
 
 def speculation_of(config: Mapping[str, Any], knobs: Mapping[str, Any] | None = None) -> Speculation:
-    """Return the speculation of a request for a configuration.
+    """Return the speculation of a request for a configuration of vLLM.
 
-    Parameters
-    ----------
-    config : vLLM's method, the weights of the drafter, and further settings of the engine.
-    knobs : knobs of the catalogue; those that the method does not have are ignored. Default the configuration's.
+    ``knobs`` of the catalogue are by default the configuration's; those that the method does not have are ignored.
     """
     terms = OF_VLLM[config["method"]]
     given = setting_of(config).knobs if knobs is None else knobs

@@ -24,10 +24,9 @@ VARIABLE: Final = "SPECPLAN_VLLM_DOZE"
 PARENT: Final = "SPECPLAN_VLLM_PARENT"
 """Environment variable with the id of the process with which an engine ends."""
 
-_LEAST_S: Final = 2e-5
-"""Linux adds 50 us to it."""
+_LEAST_S, _MOST_S = 2e-5, 2e-3
+"""Shortest sleep, to which Linux adds 50 us, and longest one."""
 
-_MOST_S: Final = 2e-3
 _SHARE: Final = 0.02
 """Length of a sleep / time since the latest message, which bounds the delay of the next message, [-]."""
 
@@ -43,7 +42,7 @@ def register() -> None:
     if os.environ.get(VARIABLE) == "1":
         from vllm.distributed.device_communicators import shm_broadcast
 
-        shm_broadcast.sched_yield = _doze
+        shm_broadcast.sched_yield = lambda: time.sleep(_LEAST_S)
         if shm_broadcast.SpinCondition.wait.__module__ != __name__:
             shm_broadcast.SpinCondition.wait = _dozing(shm_broadcast.SpinCondition.wait)
 
@@ -53,10 +52,6 @@ def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(_WATCH_S)
     os._exit(1)
-
-
-def _doze() -> None:
-    time.sleep(_LEAST_S)
 
 
 def _dozing(wait: Any) -> Any:

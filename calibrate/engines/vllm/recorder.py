@@ -8,6 +8,7 @@ prefill some requests and decode others: a joined pass. Its additional time over
 from __future__ import annotations
 
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,7 @@ class Recorder:
         self.active: dict[str, Active] = {}
         self.n_iterations = 0
         self.work = WorkLog()
-        self._recent: dict[tuple[int, bool], list[float]] = {}
+        self._recent: dict[tuple[int, bool], deque[float]] = {}
         """Batch, and whether a sequence speculated -> seconds of the latest iterations without a prompt."""
 
         self._latest: tuple[int, int] = (1, 0)
@@ -57,27 +58,23 @@ class Recorder:
         engine_idx: int = 0,
     ) -> None:
         """Record an iteration; called by vLLM."""
-        self._iteration(scheduler_stats, iteration_stats)
+        details = scheduler_stats.iteration_details if scheduler_stats is not None else None
+        if scheduler_stats is not None and details is not None and not details.is_dummy:
+            self.n_iterations += 1
+            batch, prefilled = details.num_generation_requests, details.num_ctx_requests
+            gaps = iteration_stats.inter_token_latencies_iter if iteration_stats is not None else []
+            if prefilled:
+                self._latest = (prefilled, batch)
+            if batch and gaps:  # without gaps its sequences had ended: the core learns of an abort an iteration late
+                spec = scheduler_stats.spec_decoding_stats
+                accepted = 0 if spec is None else spec.num_accepted_tokens
+                self._decoded(details, min(gaps), accepted)
         if len(self.active) == 1 and iteration_stats is not None:  # else each reader counts its own tokens, maybe late
             next(iter(self.active.values())).n_generated += iteration_stats.num_generation_tokens
 
-    def _iteration(self, scheduler_stats: SchedulerStats | None, iteration_stats: IterationStats | None) -> None:
-        details = scheduler_stats.iteration_details if scheduler_stats is not None else None
-        if scheduler_stats is None or details is None or details.is_dummy:
-            return
-        self.n_iterations += 1
-        spec = scheduler_stats.spec_decoding_stats
-        batch, prefilled = details.num_generation_requests, details.num_ctx_requests
-        gaps = iteration_stats.inter_token_latencies_iter if iteration_stats is not None else []
-        if prefilled:
-            self._latest = (prefilled, batch)
-        if batch and gaps:  # without gaps its sequences had ended: the core learns of an abort an iteration late
-            accepted = 0 if spec is None else spec.num_accepted_tokens
-            read = prefilled, details.num_ctx_tokens
-            self._decoded(batch, details.num_generation_tokens, accepted, min(gaps), read)
-
-    def _decoded(self, batch: int, rows: int, accepted: int, seconds: float, read: tuple[int, int]) -> None:
-        """Record a pass with sequences that decode, and the prompts and prompt tokens that it ``read``."""
+    def _decoded(self, details: Any, seconds: float, accepted: int) -> None:
+        """Record a pass with sequences that decode, by vLLM's ``details`` of the iteration."""
+        batch, rows = details.num_generation_requests, details.num_generation_tokens
         decoding = [request for request in self.active.values() if request.n_generated]
         if len(decoding) == 1 and batch == 1:
             decoding[0].passes.append((rows - 1, accepted))
@@ -85,12 +82,12 @@ class Recorder:
             for request in decoding:
                 request.shared = True
         context, now = sum(request.n_prompt + request.n_generated for request in decoding), time.monotonic()
-        if read[0]:
+        if prompts := details.num_ctx_requests:
+            read = prompts, details.num_ctx_tokens
             self.work.joined.append(JoinedPass(batch, context, 1, *read, rows, batch + accepted, seconds, now))
             return
-        recent = self._recent.setdefault((batch, rows > batch), [])
+        recent = self._recent.setdefault((batch, rows > batch), deque(maxlen=_RECENT))
         recent.append(seconds)
-        del recent[:-_RECENT]
         kept = self.work.iterations if rows == batch else self.work.passes
         kept.append(Pass(batch, context, rows, batch + accepted, seconds, 0.0, now))
 

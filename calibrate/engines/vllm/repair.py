@@ -41,13 +41,8 @@ def expand(
 ) -> None:
     """Write the value of each request once for each of its tokens, with one value replaced by another.
 
-    Parameters
-    ----------
-    output : shape (tokens,), written to.
-    values : a value per request, of the same type.
-    cumulated : tokens of the requests up to and including this one.
-    replace_from, replace_to : a value, and its replacement.
-    MAX_NUM_TOKENS : not used; a parameter of the replaced kernel.
+    ``output`` (tokens,) is written to, ``values`` has a value per request, and ``cumulated`` the tokens of the requests
+    up to and including each.
     """
     import torch
 

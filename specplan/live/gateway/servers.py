@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
-from urllib.parse import urlsplit
 
-from calibrate.engines.http.addresses import is_local, split_endpoint
+from calibrate.engines.http.addresses import hosts_in_clear
 from calibrate.engines.http.embeddings import EmbeddingServer
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.wire import HttpConfig, RefusedError
@@ -60,8 +59,7 @@ class Endpoints:
         """Other machines, as host and port, to which clients' keys are sent over plain http."""
         speculating = (str(one["server"]) for one in parsed_settings(self.speculative))
         named = (self.target, self.draft, self.judge, self.scorer, self.embedding, *speculating)
-        addresses = [urlsplit(split_endpoint(url)[0]) for url in named if url]
-        return tuple(dict.fromkeys(one.netloc for one in addresses if one.scheme == "http" and not is_local(one)))
+        return hosts_in_clear(filter(None, named))
 
     @property
     def helpers(self) -> frozenset[str]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrate.engines.sentence_encoder import Encoder, check_embedding_folder, cosine_of
+from calibrate.engines.sentence_encoder import Encoder, cosine_of
 from calibrate.running.verifiers import EmbeddingSimilarity, StepText
 from sim.operations import Step, prompt
 from theory.errors import CalibrationError
@@ -70,10 +70,9 @@ def test_the_cosine_is_that_of_the_vectors_and_never_beyond_1() -> None:
 
 
 def test_what_is_no_model_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
-    with pytest.raises(CalibrationError, match=r"must be the folder of a sentence-transformers model"):
-        check_embedding_folder(tmp_path)
-    with pytest.raises(CalibrationError, match="must be the folder"):
-        asyncio.run(Encoder.start(tmp_path / "nowhere"))
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(CalibrationError, match=r"must be the folder of a sentence-transformers model"):
+            asyncio.run(Encoder.start(folder))
 
 
 class TestRealModel:

@@ -79,13 +79,6 @@ def test_alone_a_round_trip_is_not_part_of_the_prefill() -> None:
     assert found.busy_spans() == [(pytest.approx(1.125), pytest.approx(6.0))]
 
 
-def test_prompts_that_were_read_together_share_their_time() -> None:
-    """Two alone, in one pass; then two in a pass of theirs."""
-    found = activity(Server([(1.0, 12), (1.0, 12), (4.0, 3), (4.0, 3)]).streams, trip_s=0.0)
-    assert [(prefill.together, prefill.beside) for prefill in found.prefills] == [(2, 0), (2, 0), (2, 2), (2, 2)]
-    assert [prefill.seconds for prefill in found.prefills] == pytest.approx([PREFILL] * 4)
-
-
 def test_a_prefill_is_compared_with_the_iterations_around_it() -> None:
     """From 20 s on another engine works beside, and iterations take twice as long: so do the prefills."""
     moments = [float(i) for i in range(21)] + [20.0 + 2 * i for i in range(1, 21)]
@@ -108,17 +101,21 @@ def test_deliveries_of_an_iteration_that_lie_apart_are_one(late: float) -> None:
     assert Counter(it.batch for it in found.iterations) == {2: 11}
 
 
-def test_chunks_of_several_tokens_are_as_many_iterations() -> None:
-    streamed = Streamed(sent=0.0, arrivals=[(1.0, 1), (3.0, 4)], ids=[0] * 5, reason="stop")
-    found = activity([streamed], trip_s=0.0)
-    assert [it.seconds for it in found.iterations] == [0.5] * 4
-    assert [it.ended_s for it in found.iterations] == [1.5, 2.0, 2.5, 3.0]
-
-
-def test_chunks_that_were_read_at_once_are_several_iterations() -> None:
-    streamed = Streamed(sent=0.0, arrivals=[(1.0, 1), (2.0, 1), (2.0, 1), (2.5, 2)], ids=[0] * 5, reason="stop")
-    assert [it.seconds for it in activity([streamed], trip_s=0.0).iterations] == [0.5, 0.5, 0.25, 0.25]
-    assert [p.seconds for p in activity([streamed], trip_s=0.0, k2=2).passes] == [0.5, 0.5, 0.5]
+@pytest.mark.parametrize(
+    ("arrivals", "k2", "seconds"),
+    [
+        ([(1.0, 1), (3.0, 4)], 1, [0.5] * 4),
+        ([(1.0, 1), (2.0, 1), (2.0, 1), (2.5, 2)], 1, [0.5, 0.5, 0.25, 0.25]),  # two were read at once
+        ([(1.0, 1), (2.0, 1), (2.0, 1), (2.5, 2)], 2, [0.5, 0.5, 0.5]),
+        ([(1.0, 3), (2.0, 5)], 3, [0.5, 0.5]),
+    ],
+)
+def test_chunks_with_more_tokens_than_a_pass_gives_are_several(
+    arrivals: list[tuple[float, int]], k2: int, seconds: list[float]
+) -> None:
+    ids = [0] * sum(n for _, n in arrivals)
+    found = activity([Streamed(sent=0.0, arrivals=arrivals, ids=ids, reason="stop")], trip_s=0.0, k2=k2)
+    assert [it.seconds for it in (*found.iterations, *found.passes)] == seconds
 
 
 def test_passes_of_a_server_that_speculates() -> None:
@@ -129,12 +126,7 @@ def test_passes_of_a_server_that_speculates() -> None:
     assert [p.seconds for p in found.passes] == pytest.approx([tau(1)] * 3)
     assert server.streams[0].passes(3, always=True) == ((2, 2), (2, 2), (2, 0))
     assert server.streams[0].passes(3, always=False) == ((2, 2), (2, 2), (0, 0))
-
-
-def test_chunks_with_more_tokens_than_a_pass_gives_are_several_passes() -> None:
-    streamed = Streamed(sent=0.0, arrivals=[(1.0, 3), (2.0, 5)], ids=[0] * 8, reason="stop")
-    assert streamed.passes(3, always=True) == ((2, 1), (2, 2), (2, 1))
-    assert len(activity([streamed], trip_s=0.0, k2=3).passes) == 2
+    assert Streamed(arrivals=[(1.0, 3), (2.0, 5)]).passes(3, always=True) == ((2, 1), (2, 2), (2, 1))
 
 
 def test_what_was_broken_off_counts_as_far_as_it_came() -> None:
@@ -161,6 +153,7 @@ def test_a_joined_pass_has_the_tokens_and_seconds_of_all() -> None:
     assert [joined.context for joined in found.joined] == [2 * (7 + 3), 2 * (7 + 5) + 7 + 2]
     decoded = sum(it.batch for it in found.iterations) + sum(joined.tokens for joined in found.joined)
     assert decoded == 5 * 8  # every token but the first of each, once
+    assert [(prefill.together, prefill.beside) for prefill in found.prefills] == [(2, 0)] * 2 + [(1, 2)] + [(2, 3)] * 2
 
 
 def test_passes_that_read_a_prompt_in_parts_are_one_joined_pass() -> None:

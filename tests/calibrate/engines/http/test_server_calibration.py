@@ -112,18 +112,14 @@ def calibrated(journal: Path, *planted: Planted, **options: Any) -> Profile:
     )
 
 
-def test_a_busy_server_is_noted(tmp_path: Path) -> None:
-    profile = calibrated(tmp_path / "j", replace(SMALL, foreign_requests=3))
-    assert any("not idle: 3 requests" in note for note in profile.provenance.notes)
-    assert any("seen from outside" in note for note in profile.provenance.notes)
-
-
-def test_a_draft_without_logprobs_needs_no_gate(tmp_path: Path) -> None:
-    servers = BIG, replace(SMALL, logprobs=0)
+def test_a_draft_without_logprobs_needs_no_gate_and_a_busy_server_is_noted(tmp_path: Path) -> None:
+    servers = BIG, replace(SMALL, logprobs=0, foreign_requests=3)
     with pytest.raises(CalibrationError, match=r"draft at .* no log-probabilities"):
         calibrated(tmp_path / "j", *servers)
     profile = calibrated(tmp_path / "k", *servers, gate=False)
     assert all("gate" not in step.draft.scores for answer in profile.answers for step in answer.steps)
+    for said in ("draft: warning: the server was not idle: 3 requests", "seen from outside"):
+        assert any(said in note for note in profile.provenance.notes)
 
 
 # The command line
@@ -154,8 +150,7 @@ def test_calibrate_and_validate_a_server(
         assert all("read late" in line or "was left out" in line for line in err.splitlines()), err
         assert out.startswith("p: 2 answers")
         assert not profile.with_name("p.json.part").exists()
-        fresh = ("--prompts", str(prompts), "-n", "2", "--k1", "1")
-        code, more, err = run_main("validate", "-p", str(profile), *fresh)
+        code, more, err = run_main("validate", "-p", str(profile), "--prompts", str(prompts), "-n", "2", "--k1", "1")
         assert (code, err) == (0, "")
         assert "lr-async" in more
     written = "".join(path.read_text(encoding="utf-8") for path in tmp_path.iterdir())

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from connections import Talk, talking
 
 from calibrate.engines.http.wire import BrokenOffError, EngineTimeoutError, HttpConfig, Wire
 
 pytest.importorskip("aiohttp")
 
-Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 LATE = 10.0
 """On a busy machine; without a bound nothing ends at all."""
@@ -30,15 +30,7 @@ def event(number: int) -> bytes:
 @asynccontextmanager
 async def wired(talk: Talk, url: str = "", **options: Any) -> AsyncIterator[tuple[Wire, str]]:
     """A wire to a server that talks so after a request's head, and the server's address."""
-
-    async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError, asyncio.CancelledError):
-            await reader.readuntil(b"\r\n\r\n")
-            await talk(reader, writer)
-        writer.close()
-
-    async with await asyncio.start_server(connection, "127.0.0.1", 0) as server:
-        address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with talking(talk) as address:
         wire = Wire(HttpConfig(name="target", url=url or address, retries=0, **options))
         try:
             yield wire, address
@@ -49,7 +41,7 @@ async def wired(talk: Talk, url: str = "", **options: Any) -> AsyncIterator[tupl
 async def test_an_event_is_passed_on_before_the_next_is_written() -> None:
     passed_on = asyncio.Event()
 
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(HEAD)
         for number in range(5):
             passed_on.clear()
@@ -75,20 +67,20 @@ async def test_an_event_is_passed_on_before_the_next_is_written() -> None:
     ("said", "then"), [(event(0), b"zz\r\n"), (event(0), b""), (b"", chunk(b"x"))], ids=["noise", "nothing", "drops"]
 )
 async def test_a_stream_without_a_further_event_is_a_time_out(said: bytes, then: bytes) -> None:
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(HEAD + (chunk(said) if said else b""))
         while True:
             await asyncio.sleep(0.05)
             writer.write(then)
             await writer.drain()
 
-    async with wired(talk, timeout_s=0.3) as (wire, _):
-        with pytest.raises(EngineTimeoutError, match=r"silent for 0\.3 s in the middle of an answer"):
+    async with wired(talk, timeout_s=0.2) as (wire, _):
+        with pytest.raises(EngineTimeoutError, match=r"silent for 0\.2 s in the middle of an answer"):
             await asyncio.wait_for(wire.stream(f"{wire.api}/completions", {}, lambda event, now: False), LATE)
 
 
 async def test_closing_breaks_off_what_is_being_read() -> None:
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(HEAD + chunk(event(0)))
         await reader.read()
         left.set()
@@ -109,7 +101,7 @@ async def test_closing_breaks_off_what_is_being_read() -> None:
 
 
 async def test_a_proxy_of_the_environment_leads_to_other_machines_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def talk(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 
     for name in ("no_proxy", "NO_PROXY"):

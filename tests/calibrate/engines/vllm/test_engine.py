@@ -16,13 +16,10 @@ import psutil
 import pytest
 
 from calibrate import pair
-from calibrate.engines.prometheus import SpecDecode, parse_metrics
 from calibrate.engines.protocol import Progress, Request, Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.vllm.config import VllmConfig
-from calibrate.engines.vllm.engine import Read, VllmEngine
-from calibrate.engines.vllm.group import VllmGroup
-from calibrate.token_acceptance.requests import RequestAcceptance, merged
+from calibrate.engines.vllm.engine import VllmEngine
 from theory.errors import CalibrationError, ParameterError
 
 pytest.importorskip("vllm")
@@ -42,38 +39,37 @@ CORE = min(os.sched_getaffinity(0))
 PROBLEMS = [problem.prompt for problem in pair.problems(12, seed=5)]
 
 
-class Group:
-    """The target in a group of engines, and the event loop of these."""
+class Running:
+    """The target, at most one engine that speculates for it at a time, and the event loop of these."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
         config = VllmConfig(name="target", model=pair.target_path(), cores=(CORE,))
-        self.group = self.run(VllmGroup.start(config, most=1))
-        self.plain = self.group.plain
+        self.engine = self.run(VllmEngine.start(config, most=1))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(work)
 
-    def close(self) -> None:
+    def end(self) -> None:
+        pids = [pid for engine in (self.engine, *self.engine.speculating.values()) for pid in engine.pids]
+        assert len(pids) >= 2
+        self.run(self.engine.close())
+        self.run(self.engine.close())  # twice does no harm
+        assert not [pid for pid in pids if psutil.pid_exists(pid)]
+        assert not [child.name() for child in psutil.Process().children() if "VLLM" in child.name()]
         self._runner.close()
 
 
 @pytest.fixture(scope="module")
-def target() -> Iterator[Group]:
-    started = Group()
+def target() -> Iterator[Running]:
+    started = Running()
     yield started
-    pids = [pid for engine in started.group.engines for pid in engine.pids]
-    assert len(pids) >= 2
-    started.run(started.group.close())
-    started.run(started.group.close())  # twice does no harm
-    assert not [pid for pid in pids if psutil.pid_exists(pid)]
-    assert not [child.name() for child in psutil.Process().children() if "VLLM" in child.name()]
-    started.close()
+    started.end()
     gc.collect()
 
 
-def test_it_says_what_it_is_and_what_is_in_effect(target: Group) -> None:
-    about = target.plain.describe()
+def test_it_says_what_it_is_and_what_is_in_effect(target: Running) -> None:
+    about = target.engine.describe()
     assert (about["engine"], about["device"], about["cores"]) == ("vllm", "cpu", [CORE])
     assert about["n_layers"] == 32
     assert about["n_parameters"] > 1_500_000
@@ -84,12 +80,12 @@ def test_it_says_what_it_is_and_what_is_in_effect(target: Group) -> None:
     assert settings["kv_cache_tokens"] > 10_000
 
 
-async def test_steps_end_with_their_separator_and_are_continued_as_written(target: Group) -> None:
-    prompt = target.plain.encode(PROBLEMS[0])
+async def test_steps_end_with_their_separator_and_are_continued_as_written(target: Running) -> None:
+    prompt = target.engine.encode(PROBLEMS[0])
     assert prompt is not None
     text = ""
     for _ in range(4):
-        found = await target.plain.generate(Request(prompt=prompt, max_tokens=100, sampling=DRAWN, seed=2**64 - 1))
+        found = await target.engine.generate(Request(prompt=prompt, max_tokens=100, sampling=DRAWN, seed=2**64 - 1))
         assert found.finish == "stop"
         assert found.text.endswith("\n\n")
         assert "\n\n" not in found.text[:-2]
@@ -97,49 +93,49 @@ async def test_steps_end_with_their_separator_and_are_continued_as_written(targe
         assert found.n_cached_tokens == len(prompt) // 32 * 32 or not text
         prompt += found.token_ids
         text += found.text
-    assert target.plain.encode(PROBLEMS[0] + text) == prompt
+    assert target.engine.encode(PROBLEMS[0] + text) == prompt
 
 
-async def test_an_answer_ends_with_the_end_of_the_text(target: Group) -> None:
-    found = await target.plain.generate(Request(prompt=PROBLEMS[0], max_tokens=900, stop=()))
+async def test_an_answer_ends_with_the_end_of_the_text(target: Running) -> None:
+    found = await target.engine.generate(Request(prompt=PROBLEMS[0], max_tokens=900, stop=()))
     assert found.finish == "eos"
     assert found.n_generated == len(found.token_ids) + 1
     assert pair.answer_is_correct(PROBLEMS[0], found.text)
-    cut = await target.plain.generate(Request(prompt=PROBLEMS[0], max_tokens=7, stop=()))
+    cut = await target.engine.generate(Request(prompt=PROBLEMS[0], max_tokens=7, stop=()))
     assert (cut.finish, cut.n_generated) == ("length", 7)
     assert cut.token_ids == found.token_ids[:7]
 
 
-async def test_a_seed_gives_the_same_text_alone_and_in_company(target: Group) -> None:
+async def test_a_seed_gives_the_same_text_alone_and_in_company(target: Running) -> None:
     requests = [
         Request(prompt=prompt, max_tokens=60, sampling=DRAWN, seed=seed) for seed, prompt in enumerate(PROBLEMS[:8])
     ]
-    alone = [await target.plain.generate(request) for request in requests]
-    together = await asyncio.gather(*map(target.plain.generate, requests))
+    alone = [await target.engine.generate(request) for request in requests]
+    together = await asyncio.gather(*map(target.engine.generate, requests))
     assert [g.token_ids for g in together] == [g.token_ids for g in alone]
 
 
-async def test_prompts_that_are_read_in_parts_get_the_same_text_as_alone(target: Group) -> None:
+async def test_prompts_that_are_read_in_parts_get_the_same_text_as_alone(target: Running) -> None:
     """Ten prompts of about 900 tokens exceed what an iteration takes; without the repair the engine dies."""
 
     def long(i: int) -> Request:
-        prompt = target.plain.encode(PROBLEMS[i % len(PROBLEMS)])
+        prompt = target.engine.encode(PROBLEMS[i % len(PROBLEMS)])
         assert prompt is not None
         return Request(prompt=(prompt * (900 // len(prompt)))[i:], max_tokens=8, sampling=DRAWN, seed=i, **LONG)
 
-    together = await asyncio.gather(*(target.plain.generate(long(i)) for i in range(10)))
-    alone = [await target.plain.generate(long(i)) for i in range(10)]
+    together = await asyncio.gather(*(target.engine.generate(long(i)) for i in range(10)))
+    alone = [await target.engine.generate(long(i)) for i in range(10)]
     assert [found.token_ids for found in together] == [found.token_ids for found in alone]
 
 
-async def test_times_are_in_order_on_this_machines_clock(target: Group) -> None:
-    await target.plain.stats(clear=True)
+async def test_times_are_in_order_on_this_machines_clock(target: Running) -> None:
+    await target.engine.stats(clear=True)
     before = time.monotonic()
-    found = await target.plain.generate(Request(prompt=PROBLEMS[1], max_tokens=30, **LONG))
+    found = await target.engine.generate(Request(prompt=PROBLEMS[1], max_tokens=30, **LONG))
     after = time.monotonic()
     t = found.times
     assert before <= t.queued <= t.prefill_start < t.prefill_end <= t.first_token < t.end <= after
-    statistics = await target.plain.stats(clear=True)
+    statistics = await target.engine.stats(clear=True)
     assert len(statistics.iterations) == found.n_iterations == 29
     decoding = sum(it.seconds for it in statistics.iterations)
     assert decoding == pytest.approx(t.end - t.first_token, rel=1e-6)
@@ -149,55 +145,52 @@ async def test_times_are_in_order_on_this_machines_clock(target: Group) -> None:
     assert first.seconds == pytest.approx(t.prefill_end - t.prefill_start)
 
 
-async def test_a_cancelled_request_leaves_the_engine(target: Group) -> None:
+async def test_a_cancelled_request_leaves_the_engine(target: Running) -> None:
     for _ in range(10):  # a test that is kept waiting may come back when the request is over
-        await target.plain.stats(clear=True)
+        await target.engine.stats(clear=True)
         progress = Progress()
         request = Request(prompt=PROBLEMS[2], max_tokens=900, **LONG)
-        task = asyncio.create_task(target.plain.generate(request, progress))
-        while len((await target.plain.stats()).iterations) < 5:
+        task = asyncio.create_task(target.engine.generate(request, progress))
+        while len((await target.engine.stats()).iterations) < 5:
             await asyncio.sleep(0.01)
         if not task.done():
             break
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    n = target.plain.recorder.n_iterations
+    n = target.engine.recorder.n_iterations
     assert 5 <= progress.n_generated < 900
     await asyncio.sleep(0.2)
-    assert target.plain.recorder.n_iterations <= n + 1
-    assert not target.plain.recorder.active
+    assert target.engine.recorder.n_iterations <= n + 1
+    assert not target.engine.recorder.active
 
 
-async def test_choices_are_shares_of_the_whole_vocabulary(target: Group) -> None:
-    answer = await target.plain.generate(Request(prompt=PROBLEMS[0], max_tokens=900, stop=()))
+async def test_choices_are_shares_of_the_whole_vocabulary(target: Running) -> None:
+    answer = await target.engine.generate(Request(prompt=PROBLEMS[0], max_tokens=900, stop=()))
     same, other = pair.split_steps(answer.text)[1:3]
-    yes = await target.plain.choose(pair.judge_prompt(same, same), (pair.JUDGE_YES, pair.JUDGE_NO))
-    no = await target.plain.choose(pair.judge_prompt(same, other), (pair.JUDGE_YES, pair.JUDGE_NO))
+    yes = await target.engine.choose(pair.judge_prompt(same, same), (pair.JUDGE_YES, pair.JUDGE_NO))
+    no = await target.engine.choose(pair.judge_prompt(same, other), (pair.JUDGE_YES, pair.JUDGE_NO))
     for choice in (yes, no):
         assert math.isclose(sum(choice.probabilities), 1.0)
         assert 0.9 < choice.mass <= 1.0
     assert yes.probability(pair.JUDGE_YES) > no.probability(pair.JUDGE_YES)
     one = Request(prompt=pair.judge_prompt(same, other), max_tokens=1, stop=(), ignore_eos=True)
-    parameters = target.plain._sampling(one, 1)
+    parameters = target.engine._sampling(one, 1)
     parameters.logprobs = -1  # of all tokens that there are
-    read = Read()
-    await target.plain._stream(target.plain._ids(one.prompt), parameters, read, None)
+    read = await target.engine._stream(target.engine._ids(one.prompt), parameters)
     top = (read.output.logprobs or [{}])[0]
-    ids = [(target.plain.encode(text) or ())[0] for text in no.choices]
+    ids = [(target.engine.encode(text) or ())[0] for text in no.choices]
     assert no.mass == pytest.approx(sum(math.exp(top[i].logprob) for i in ids), rel=1e-4)
     for wrong in ((" Yes", " Yes"), (), (" Yes and no", " No")):
         with pytest.raises(ParameterError, match="choices"):
-            await target.plain.choose("?", wrong)
+            await target.engine.choose("?", wrong)
 
 
-async def test_what_does_not_fit_is_said(target: Group) -> None:
+async def test_what_does_not_fit_is_said(target: Running) -> None:
     with pytest.raises(CalibrationError, match="context is 2048"):
-        await target.plain.generate(Request(prompt=(5,) * 2048, max_tokens=1))
-    near = await target.plain.generate(Request(prompt=(5,) * 2024, max_tokens=100, **LONG))
+        await target.engine.generate(Request(prompt=(5,) * 2048, max_tokens=1))
+    near = await target.engine.generate(Request(prompt=(5,) * 2024, max_tokens=100, **LONG))
     assert (near.finish, near.n_generated) == ("length", 24)
-    with pytest.raises(ParameterError, match="speculation"):
-        await target.plain.generate(Request(prompt="1", max_tokens=1, speculation=Speculation(method="ngram", k2=4)))
 
 
 SPECULATIONS = [
@@ -207,18 +200,20 @@ SPECULATIONS = [
 
 
 @pytest.mark.parametrize("speculation", SPECULATIONS, ids=lambda speculation: speculation.method)
-async def test_speculation_leaves_the_text_alone_and_is_counted_alike(target: Group, speculation: Speculation) -> None:
+async def test_speculation_leaves_the_text_alone_and_is_counted_alike(
+    target: Running, speculation: Speculation
+) -> None:
     """Greedy text is that of plain decoding; drawn text has its distribution: right answers, and acceptance to match.
 
     The second part fails without the repair of vLLM's sampling on CPUs: answers are garbled. N-grams are tested on a
     server.
     """
-    engine = await target.group.engine(speculation)
+    engine = await target.engine.engine(speculation)
     for prompt in PROBLEMS[:2]:
         greedy = Request(prompt=prompt, max_tokens=400, stop=())
-        plain = await target.group.generate(greedy)
+        plain = await target.engine.generate(greedy)
         await engine.stats(clear=True)
-        fast = await target.group.generate(replace(greedy, speculation=speculation))
+        fast = await target.engine.generate(replace(greedy, speculation=speculation))
         done = await engine.stats(clear=True)
         assert fast.token_ids == plain.token_ids
         # The first token is the prefill's, and the last pass may be cut.
@@ -227,7 +222,7 @@ async def test_speculation_leaves_the_text_alone_and_is_counted_alike(target: Gr
         assert fast.n_iterations == len(fast.passes) < plain.n_iterations
     drawn = Request(prompt=PROBLEMS[0], max_tokens=900, stop=(), sampling=DRAWN, speculation=speculation)
     answers = await asyncio.gather(
-        *(target.group.generate(replace(drawn, prompt=p, seed=seed)) for seed, p in enumerate(PROBLEMS))
+        *(target.engine.generate(replace(drawn, prompt=p, seed=seed)) for seed, p in enumerate(PROBLEMS))
     )
     right = sum(pair.answer_is_correct(p, a.text) for p, a in zip(PROBLEMS, answers, strict=True))
     assert right >= 7  # of 12 at 86 %: fewer in one run of 1,000; without the repair none
@@ -235,51 +230,17 @@ async def test_speculation_leaves_the_text_alone_and_is_counted_alike(target: Gr
     rate = sum(right for _, right in passes) / sum(drafted for drafted, _ in passes)
     assert rate > 0.6
     question = pair.judge_prompt("The sum is 4.", "The sum is 4.")
-    choice, again = await engine.choose(question, YES_NO), await target.plain.choose(question, YES_NO)
+    choice, again = await engine.choose(question, YES_NO), await target.engine.choose(question, YES_NO)
     assert choice.mass == pytest.approx(again.mass, rel=1e-4)
-    await _counted_alike(engine, speculation.k2)
-    before = target.group.engines
-    await target.group.prepare(speculation)
-    assert target.group.engines == before  # there already
-    assert len(before) == 2  # a group of most one speculating engine ended the one before
+    with pytest.raises(ParameterError, match="speculation"):
+        await engine.generate(Request(prompt="1", max_tokens=1, speculation=speculation))
+    await target.engine.prepare(speculation)  # there already
+    assert target.engine.speculating == {speculation: engine}  # of most one, the one before was ended
 
 
-def _counters() -> tuple[SpecDecode, dict[str, int]]:
-    """What vLLM has counted for the engine that was started last: as on a server's page, and as an offline engine."""
-    from prometheus_client import REGISTRY, generate_latest
-    from vllm.v1.metrics.reader import get_metrics_snapshot
-
-    page = SpecDecode.read(parse_metrics(generate_latest(REGISTRY).decode()))
-    assert page is not None
-    return page, {one.name: one.value for one in get_metrics_snapshot() if isinstance(getattr(one, "value", 0.0), int)}
-
-
-async def _counted_alike(engine: VllmEngine, k2: int) -> None:
-    """Tokens per pass of long requests, one after the other, drawn at a temperature, told in four ways."""
-    requests = [
-        Request(prompt=prompt, max_tokens=500, sampling=DRAWN, seed=seed, **LONG)
-        for seed, prompt in enumerate(PROBLEMS[:3])
-    ]
-    before, _ = _counters()
-    reads = [await engine.read(request) for request in requests]
-    now, offline = _counters()
-    assert (now.tokens, now.drafts) == (offline["vllm:generation_tokens"], offline["vllm:spec_decode_num_drafts"])
-    assert now.accepted == offline["vllm:spec_decode_num_accepted_tokens"]
-    records = merged(RequestAcceptance.parse(read.speculation or {}) for read in reads)
-    # A reader that was late found passes merged: each request has the stream of three with the most outputs.
-    streams = [
-        max([read, *[await engine.read(r) for _ in range(2)]], key=lambda one: len(one.chunks))
-        for r, read in zip(requests, reads, strict=True)
-    ]
-    n_tokens = sum(len(read.token_ids) for read in reads)
-    n_passes = sum(math.ceil(n / k2) for read in streams for n in read.chunks)
-    told = [now.since(before).tokens_per_pass, n_tokens / (n_tokens - records.n_accepted), n_tokens / n_passes]
-    assert max(told) < 1.02 * min(told), told
-
-
-async def test_an_engine_that_is_killed_fails_its_requests_and_leaves_nothing(target: Group) -> None:
-    """The last of those that speculate; the plain engine of its group goes on."""
-    engine = await target.group.engine(SPECULATIONS[-1])
+async def test_an_engine_that_is_killed_fails_its_requests_and_leaves_nothing(target: Running) -> None:
+    """The last of those that speculate; the plain engine goes on."""
+    engine = await target.engine.engine(SPECULATIONS[-1])
     pids = engine.pids
 
     async def requests() -> None:
@@ -297,7 +258,7 @@ async def test_an_engine_that_is_killed_fails_its_requests_and_leaves_nothing(ta
     with pytest.raises(CalibrationError, match="closed"):
         await engine.choose("?", YES_NO)
     assert not [pid for pid in pids if psutil.pid_exists(pid)]
-    assert (await target.plain.generate(Request(prompt=PROBLEMS[0], max_tokens=2, **LONG))).n_generated == 2
+    assert (await target.engine.generate(Request(prompt=PROBLEMS[0], max_tokens=2, **LONG))).n_generated == 2
 
 
 def test_a_broken_folder_is_refused_before_anything_is_started(tmp_path: Path) -> None:

@@ -37,24 +37,12 @@ def shm_broadcast(monkeypatch: pytest.MonkeyPatch) -> Any:
     return found
 
 
-@pytest.mark.parametrize("value", [None, "", "0"])
-def test_nothing_is_changed_unasked(monkeypatch: pytest.MonkeyPatch, shm_broadcast: Any, value: str | None) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
-    if value is not None:
-        monkeypatch.setenv(VARIABLE, value)
+@pytest.mark.parametrize("value", ["", "0"])
+def test_nothing_is_changed_unasked(monkeypatch: pytest.MonkeyPatch, shm_broadcast: Any, value: str) -> None:
+    monkeypatch.setenv(VARIABLE, value)
     register()
     assert shm_broadcast.sched_yield == "vLLM's own"
     assert shm_broadcast.SpinCondition.wait is _wait
-
-
-def test_busy_loops_doze_where_asked(monkeypatch: pytest.MonkeyPatch, shm_broadcast: Any) -> None:
-    monkeypatch.setenv(VARIABLE, "1")
-    register()
-    register()
-    before = time.thread_time()
-    for _ in range(50):
-        shm_broadcast.sched_yield()
-    assert time.thread_time() - before < 0.05
 
 
 def test_the_longer_a_reader_has_waited_the_longer_it_dozes(
@@ -67,15 +55,13 @@ def test_the_longer_a_reader_has_waited_the_longer_it_dozes(
     dozed: list[float] = []
     monkeypatch.setattr("calibrate.engines.vllm.plugin.time.sleep", dozed.append)
     monkeypatch.setattr("calibrate.engines.vllm.plugin.time.monotonic", lambda: 100.0)
+    shm_broadcast.sched_yield()
     reader = shm_broadcast.SpinCondition()
     reader.busy_loop_s = 1.0
-    for waited in (0.0, 0.01, 0.05, 0.9):
+    for waited in (0.0, 0.01, 0.05, 0.9, 1.1):
         reader.last_read = 100.0 - waited
         reader.wait(7)
-    assert dozed == pytest.approx([2e-5, 2e-4, 1e-3, 2e-3])
-    reader.last_read = 98.9
-    reader.wait(7)
-    assert len(dozed) == 4
+    assert dozed == pytest.approx([2e-5, 2e-5, 2e-4, 1e-3, 2e-3])
     assert reader.notified == 7
 
 
