@@ -160,8 +160,7 @@ def _key(decoding: str, at_once: int, number: int) -> str:
 
 def kept_loads(journal: Journal, decodings: Sequence[Decoding]) -> list[LoadRecord]:
     """Return the records of all loops that were finished, smallest load first, those of a level by round."""
-    entries = _entries(journal, decodings)
-    return [LoadRecord.model_validate(entry["record"]) for entry in entries if entry["record"]]
+    return [LoadRecord.model_validate(one["record"]) for one in _entries(journal, decodings) if one["record"]]
 
 
 def load_notes(journal: Journal, decodings: Sequence[Decoding]) -> list[str]:

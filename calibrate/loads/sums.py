@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from statistics import fmean
 from typing import Final, NamedTuple
 
-from calibrate.engines.work import EngineStatistics, Prefill, sums_by
+from calibrate.engines.work import EngineStatistics, sums_by
 from calibrate.loads.closed_loop import Loop
 from calibrate.record.engine_records import JoinedSums, LoadedSums, LoadRecord
 
@@ -50,6 +50,13 @@ def record_of(loop: Loop, method: str, settings: Mapping[str, int | float | str 
         (one.batch, one.joiners, 1, one.n, one.context, one.prompt_tokens, one.tokens, one.seconds)
         for one in loop.work.joined
     )
+    # Each prompt that a pass read while no sequence decoded has its share of the pass.
+    apart = sums_by(1, ((p.together, 1, p.tokens, p.seconds) for p in loop.work.prefills if not p.beside))
+    read_apart = [
+        JoinedSums(0, together, passes, passes, 0, int(tokens), 0, seconds)
+        for together, n, tokens, seconds in apart
+        for passes in (max(round(n / together), 1),)
+    ]
     return LoadRecord(
         method=method,
         settings=dict(settings),
@@ -65,7 +72,7 @@ def record_of(loop: Loop, method: str, settings: Mapping[str, int | float | str 
         ended=len(loop.ended),
         first_token_s=fmean(max(one.times.first_token - one.times.queued, 0.0) for one in begun) if begun else None,
         passes=[LoadedSums(*row) for row in sums_by(2, loaded)],
-        joined=[*_read_apart(loop.work), *(JoinedSums(*row) for row in sums_by(2, joined))],
+        joined=[*read_apart, *(JoinedSums(*row) for row in sums_by(2, joined))],
     )
 
 
@@ -74,13 +81,9 @@ def _passes_of(work: EngineStatistics) -> Iterator[_Done]:
         yield _Done(one.ended_s, one.seconds, 1, one.batch, one.tokens)
     for both in work.joined:
         yield _Done(both.ended_s, both.seconds, both.n, both.batch + both.joiners, both.tokens + both.joiners)
-    for read in _apart(work):
-        yield _Done(read.ended_s, read.seconds, 1, read.together, 1)  # each of those read together has its own entry
-
-
-def _apart(work: EngineStatistics) -> list[Prefill]:
-    """Prefills during which no sequence decoded."""
-    return [one for one in work.prefills if not one.beside]
+    for read in work.prefills:
+        if not read.beside:  # each of those read together has its own entry
+            yield _Done(read.ended_s, read.seconds, 1, read.together, 1)
 
 
 def _largest(done: Iterable[_Done]) -> tuple[int, float]:
@@ -94,12 +97,3 @@ def _largest(done: Iterable[_Done]) -> tuple[int, float]:
         if n >= _RARE * passes.total():
             return most, n / passes.total()
     raise AssertionError("all passes together are no rare ones")
-
-
-def _read_apart(work: EngineStatistics) -> list[JoinedSums]:
-    """Passes that read prompts while no sequence decoded; each prompt has its share of the pass."""
-    return [
-        JoinedSums(0, together, passes, passes, 0, int(tokens), 0, seconds)
-        for together, n, tokens, seconds in sums_by(1, ((p.together, 1, p.tokens, p.seconds) for p in _apart(work)))
-        for passes in (max(round(n / together), 1),)
-    ]

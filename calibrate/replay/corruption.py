@@ -26,20 +26,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrate.record.answer_records import RecordedAnswer
-from calibrate.replay.accuracy import accepts
+from calibrate.replay.accuracy import Spoiling, accepts, spoiling
 from calibrate.replay.traces import trace_of
 from sim.answers.traces import AnswerTrace
 from sim.estimate import Estimate
 from sim.roles import JUDGE, REWARD, SCORER
 
-__all__ = ["corruption", "corruption_of", "least_corruption"]
+__all__ = ["Recorded", "corruption", "corruption_of", "least_corruption"]
 
 Row: TypeAlias = tuple[int, int, int, int]
 """Counts of an answer: verdicts up to its first wrong committed step, accepted among them; verdicts after, accepted."""
@@ -177,3 +177,29 @@ def _profile_likelihood(rows: Sequence[Row]) -> Callable[[float], float]:
         return known[kappa]
 
     return profile
+
+
+class Recorded:
+    """The answers of a profile, and estimates from them, of which a plan needs each many times."""
+
+    def __init__(self, answers: Sequence[RecordedAnswer]) -> None:
+        self._answers = answers
+        self._corruption: dict[tuple[str, float | None], tuple[str, Estimate] | None] = {}
+
+    @cached_property
+    def traces(self) -> tuple[AnswerTrace, ...]:
+        """The traces that are replayed."""
+        return tuple(map(trace_of, self._answers))
+
+    @cached_property
+    def spoiling(self) -> Spoiling | None:
+        """Effect of wrong steps on an answer; None where there is no ground truth."""
+        return spoiling(self._answers)
+
+    def corruption(self, role: str = JUDGE, threshold: float | None = None) -> tuple[str, Estimate] | None:
+        """Return the role and its `corruption`; the judge and the judge's where its own verdicts do not suffice."""
+        key = role, threshold
+        if key not in self._corruption:
+            each = ((who, corruption(self._answers, who, at, traces=self.traces)) for who, at in (key, (JUDGE, None)))
+            self._corruption[key] = next(((who, known) for who, known in each if known is not None), None)
+        return self._corruption[key]

@@ -8,12 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from calibrate.costs.fit import fit_cost
+from calibrate.costs.fit import fit_cost, reread_tokens
 from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord
 from calibrate.record.profile import Profile
 from calibrate.replay.accuracy import rates_text, said, share
 from calibrate.replay.corruption import corruption
-from calibrate.replay.recorded import reread_tokens
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals
 from sim.roles import DRAFT, TARGET
 

@@ -15,12 +15,11 @@ from typing import Any, Final, get_args
 
 import numpy as np
 
-from calibrate.costs.fit import CostFit, fit_cost
+from calibrate.costs.fit import CostFit, fit_cost, reread_tokens
 from calibrate.record.engine_records import Use
-from calibrate.record.profile import Profile, Published
+from calibrate.record.profile import Profile, Published, PublishedValue
 from calibrate.replay.assumptions import ASSUMED, HALF_WIDTHS, Assumptions
-from calibrate.replay.corruption import least_corruption
-from calibrate.replay.recorded import Recorded, reread_tokens
+from calibrate.replay.corruption import Recorded, least_corruption
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import Behaviour, SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
@@ -292,19 +291,18 @@ def _corruption(
 
 
 def _published(figures: Published, rng: np.random.Generator | None, assumptions: Assumptions) -> System:
-    def draw(name: str, default: float) -> float:
-        figure = getattr(figures, name)
+    def draw(figure: PublishedValue | None, default: float = 0.0) -> float:
         if figure is None:
             return default
         shift = 0.0 if rng is None else float(rng.uniform(-1.0, 1.0)) * figure.half_width
         return float(figure.value + shift)
 
-    alpha = min(max(draw("alpha1", 0.0), 0.0), 1.0)
-    c1 = draw("c1", 0.0)
-    target_s = draw("target_step_s", 0.0)
-    verify_s = max(draw("verify_s", 0.0), 0.0)
-    tokens = draw("mean_step_tokens", assumptions.mean_step_tokens)
-    cv = draw("step_length_cv", assumptions.step_length_cv)
+    alpha = min(max(draw(figures.alpha1), 0.0), 1.0)
+    c1 = draw(figures.c1)
+    target_s = draw(figures.target_step_s)
+    verify_s = max(draw(figures.verify_s), 0.0)
+    tokens = draw(figures.mean_step_tokens, assumptions.mean_step_tokens)
+    cv = draw(figures.step_length_cv, assumptions.step_length_cv)
     if not (c1 > 0.0 and target_s > 0.0 and tokens > 1.0):
         raise ParameterError("published", (c1, target_s, tokens), "needs c1 > 0, target_step_s > 0 and step tokens > 1")
     step = Lognormal(mean=tokens, cv=cv)
@@ -321,9 +319,20 @@ def _published(figures: Published, rng: np.random.Generator | None, assumptions:
         prompt_tokens=assumptions.prompt_tokens,
         seed=0,
     )
+    # The mean step takes the published time; steps longer than the limit count with the limit.
+    lengths = [n for i in range(64) for n in behaviour.answer(i).target_lengths()]
+    iteration_s = target_s / float(np.minimum(lengths, assumptions.step_limit).mean())
+    target = LinearCost(
+        base_s=iteration_s * (1.0 - assumptions.sequence_cost),
+        sequence_s=iteration_s * assumptions.sequence_cost,
+        context_s=iteration_s * assumptions.context_cost,
+        request_s=iteration_s,  # the first token; it does not delay other sequences
+    )
+    scaled = ("base_s", "sequence_s", "context_s", "request_s")
+    draft = replace(target, **{name: getattr(target, name) * c1 for name in scaled})
     return System(
         behaviour=behaviour,
-        costs=_published_costs(behaviour, c1, target_s, assumptions),
+        costs={TARGET: target, DRAFT: draft},
         placement={role: role for role in (TARGET, DRAFT)},
         devices={role: role for role in (TARGET, DRAFT)},
         seconds={JUDGE: verify_s},  # concurrent: LR's released code does not wait for a verdict before the next request
@@ -340,21 +349,3 @@ def _assumed(rng: np.random.Generator | None) -> Assumptions:
         shift = float(rng.uniform(0.0 if name == "persistence" else -1.0, 1.0)) * half_width
         drawn[name] = type(assumed)(round(assumed + shift) if isinstance(assumed, int) else assumed + shift)
     return replace(ASSUMED, **drawn)
-
-
-def _published_costs(
-    behaviour: SyntheticBehaviour, c1: float, target_s: float, assumptions: Assumptions
-) -> dict[str, Cost]:
-    """Costs with which the mean step takes the published time; steps longer than the limit count with the limit."""
-    lengths = [n for i in range(64) for n in behaviour.answer(i).target_lengths()]
-    mean_tokens = float(np.minimum(lengths, assumptions.step_limit).mean())
-    iteration_s = target_s / mean_tokens
-    target = LinearCost(
-        base_s=iteration_s * (1.0 - assumptions.sequence_cost),
-        sequence_s=iteration_s * assumptions.sequence_cost,
-        context_s=iteration_s * assumptions.context_cost,
-        request_s=iteration_s,  # the first token; it does not delay other sequences
-    )
-    scaled = ("base_s", "sequence_s", "context_s", "request_s")
-    draft = replace(target, **{name: getattr(target, name) * c1 for name in scaled})
-    return {TARGET: target, DRAFT: draft}

@@ -18,14 +18,13 @@ from typing import Final
 
 import numpy as np
 
-from calibrate.costs.fit import CostFit, slowdown_of
+from calibrate.costs.fit import CostFit, reread_tokens, slowdown_of
 from calibrate.costs.resampling import resampled_answers
 from calibrate.costs.sweep import fit_passes
 from calibrate.engines.token_vocabulary import imposed_on
 from calibrate.record.engine_records import Use
 from calibrate.record.profile import Profile
 from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord, TokenRequest
-from calibrate.replay.recorded import reread_tokens
 from sim.answers.token_passes import DrawnPasses, PassSource, RecordedPasses
 from sim.engines.costs import TableCost
 from sim.engines.pass_costs import PassCost, PassSeconds, PassTable, RowsAsBatch

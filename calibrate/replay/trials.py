@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from calibrate.costs.fit import CostFit
 from calibrate.record.profile import Profile
+from calibrate.replay.corruption import Recorded
 from calibrate.replay.missing import Known
-from calibrate.replay.recorded import Recorded
 from calibrate.replay.recursion import unshared_seconds
 from calibrate.replay.system import System, as_seen_by, system_of
 from calibrate.replay.token_level import TokenLevel, TokenModel, with_token_speculation
@@ -60,14 +60,14 @@ class Trials:
         self.profile = profile
         self.corruption = corruption
         self.token_level = TokenLevel(profile)
-        self._known = Known.of(profile)
+        self._known = Known.of(profile, self.token_level)
         self._own_answers = behaviour is None
         self._complete: set[Configuration] = set()
         self.recorded = Recorded(profile.all_answers)
         self._places = places
         made = replace(self._system_of(None), pace=slower)
         self.system = made if behaviour is None else replace(made, behaviour=behaviour)
-        self._variants: dict[int, System] = {}
+        self._variants: dict[int | None, System] = {None: self.system}
         self._seen: dict[tuple[str, float | None, int | None], Behaviour] = {}
 
     def trial(
@@ -199,10 +199,9 @@ class Trials:
         self._complete.add(configuration)
 
     def _suited(self, configuration: Configuration, variant: int | None) -> System:
-        if variant is not None and variant not in self._variants:
+        if variant not in self._variants:
             self._variants[variant] = self._system_of(variant)
-        system = self.system if variant is None else self._variants[variant]
-        return system.suited(configuration.spec, configuration.knobs)
+        return self._variants[variant].suited(configuration.spec, configuration.knobs)
 
     def _system_of(self, variant: int | None) -> System:
         made = system_of(self.profile, resample=variant, corruption=self.corruption, recorded=self.recorded)

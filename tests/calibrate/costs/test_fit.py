@@ -64,7 +64,6 @@ def test_a_prefill_that_costs_little_until_it_costs_much_comes_back() -> None:
     used = [InUse(decode=[], prefill=PrefillSums(2, 16, planted.prefill(1) + planted.prefill(15)), request=(1, 0.0007))]
     timed = SWEPT.model_copy(update={"prefill": prefill, "in_use": used})
     fit = fit_cost(timed)
-    assert fit.sweep.prefill_error < 1e-9
     assert [fit.cost.prefill(n) for n in (1, 20, 48, 200)] == pytest.approx(
         [planted.prefill(n) for n in (1, 20, 48, 200)]
     )

@@ -96,8 +96,6 @@ def test_planted_passes_come_back_by_batch_and_joiners(tmp_path: Path) -> None:
             assert sum(one.prompt_tokens for one in joined) == 9 * sum(one.reads for one in joined)
         per_pass = sum(one.tokens for one in record.passes) / sum(one.batch * one.n for one in record.passes)
         assert per_pass == pytest.approx(planted.per_pass, abs=0.45 if record.method else 1e-9)  # the last ones are cut
-        assert record.seconds_per_token is not None
-        assert planted.pass_s(1, 0, 0) * (1.0 - OFF) < record.seconds_per_token * per_pass < 2.0 * pass_s
         assert record.first_token_s is not None
 
 
@@ -167,7 +165,6 @@ def test_the_sums_of_a_record() -> None:
     assert record.tokens == 18 + 5 + 2 + 2  # of passes, of the joined one, first tokens read apart
     assert (record.running, record.most, record.queued) == (2.0, 2, False)
     assert record.first_token_s == 0.5
-    assert record.seconds_per_token == (2 * 9.5 + 0.5) / (18 + 5 + 1)
 
 
 COUNTS = ServerCounts(tokens=1000, load=Load(running=2, waiting=0))

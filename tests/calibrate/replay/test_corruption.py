@@ -10,8 +10,7 @@ from measured_profiles import answer_of, measured, position
 from sim_worlds import drawn_answers, seconds_per_step
 
 from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
-from calibrate.replay.corruption import Row, corruption, corruption_of, least_corruption
-from calibrate.replay.recorded import Recorded
+from calibrate.replay.corruption import Recorded, Row, corruption, corruption_of, least_corruption
 from calibrate.replay.system import as_seen_by, system_of
 from sim.algorithms.paired import paired_trajectory
 from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour

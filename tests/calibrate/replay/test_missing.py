@@ -11,7 +11,6 @@ from simpy import Environment
 from calibrate.record.library import bundled
 from calibrate.record.profile import Profile
 from calibrate.replay.assumptions import ASSUMED, HALF_WIDTHS
-from calibrate.replay.missing import Known
 from calibrate.replay.system import system_of
 from calibrate.replay.trials import Trials
 from sim.answers.drawn import SyntheticBehaviour
@@ -28,7 +27,7 @@ MEASURED = measured([True, False] * 4, ngram=True)
 
 
 def lacks(profile: Profile, text: str) -> str:
-    return "; ".join(Known.of(profile).missing(Configuration.parse(text)))
+    return "; ".join(Trials(profile).missing(Configuration.parse(text)))
 
 
 @pytest.mark.parametrize(

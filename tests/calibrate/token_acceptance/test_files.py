@@ -196,7 +196,7 @@ model-3:
 
 def test_lengths_are_read_and_give_rates_per_position() -> None:
     table = LengthTable.parse(YAML)
-    assert table.row(mode="thinking_off") == {7: 4.1}
+    assert table.rows["model-3", "thinking_off"] == {7: 4.1}
     curve, off = table.fit("model-3", "thinking_on")
     assert curve.unconditional == pytest.approx((0.86, 0.69, 0.53), abs=1e-9)
     assert off < 1e-9
@@ -207,7 +207,7 @@ def test_lengths_are_read_and_give_rates_per_position() -> None:
     with pytest.raises(ParameterError, match="without a gap"):
         LengthTable({("m", "x"): {1: 1.5, 3: 2.0}}).fit()
     with pytest.raises(ParameterError, match="must name one of"):
-        table.row("model-3")
+        table.fit("model-3")
 
 
 def test_more_drafted_than_the_steps_allow_is_refused() -> None:
