@@ -14,7 +14,6 @@ from typing import Final, Self
 from calibrate.record.answer_records import StepRecord
 from calibrate.record.profile import Profile
 from calibrate.replay.token_level import TokenLevel
-from calibrate.replay.traces import candidates_known
 from sim.configuration import Configuration
 from sim.roles import CHOOSER, DRAFT, DRAFT_LIKELIHOOD, EMBEDDING, EXACT, GATE, JUDGE, LIKELIHOOD, RANDOM, REWARD
 
@@ -75,13 +74,15 @@ class Known:
         steps = [step for answer in profile.answers for step in answer.steps]
         drafts = min((1 + len(step.candidates) for step in steps), default=0)
         positions = [position for answer in profile.answers for position in answer.beams]
+        counts = [len(one.tokens) for position in positions for one in (position.drafts, position.targets)]
+        beams = min(counts) if counts and all(answer.beams for answer in profile.answers) else 0
         rewarded = all(REWARD in position.targets.scores for position in positions)
         beam_scores = _in_all(position.drafts.scores for position in positions)
         return cls(
             drawn=profile.published is not None and not profile.answers,
             scores=tuple(_in_all(_scores(step, draft) for step in steps) for draft in range(drafts)),
             judged=min((1 + next(_unjudged(step), len(step.candidates)) for step in steps), default=0),
-            beams=candidates_known(profile.answers),
+            beams=beams,
             beam_scores=beam_scores if rewarded else beam_scores - {REWARD},
             timed=frozenset(role for role, seconds in profile.role_seconds.items() if seconds),
             token_level=token_level,

@@ -136,7 +136,11 @@ class System:
                 rule = f"runs on the engine of the {others[0]}: it cannot be moved without it"
                 raise ParameterError("place", role, rule)
             devices[engine] = f"{engine}, own" if place == _OWN else devices[self.placement[place]]
-        moved = frozenset(name for name in devices if _mates(name, devices) != _mates(name, self.devices))
+
+        def mates(name: str, of: Mapping[str, str]) -> set[str]:
+            return {other for other, device in of.items() if device == of[name]}
+
+        moved = frozenset(name for name in devices if mates(name, devices) != mates(name, self.devices))
         return replace(self, devices=devices, moved=moved)
 
     def engines(self) -> dict[str, Engine]:
@@ -172,11 +176,6 @@ class System:
         return name if shared and name in self.beside and name not in self.moved else device
 
 
-def _mates(name: str, devices: Mapping[str, str]) -> set[str]:
-    """The engines on the processor of ``name``, including itself."""
-    return {other for other, device in devices.items() if device == devices[name]}
-
-
 def system_of(
     profile: Profile,
     *,
@@ -206,10 +205,8 @@ def system_of(
         modelled = _published(profile.published, rng, _assumed(rng))
         return replace(modelled, **_timed(profile, rng)) if profile.engines else modelled
     recorded = recorded or Recorded(profile.all_answers)
-    return System(
-        behaviour=TraceBehaviour(recorded.traces, _corruption(recorded, rng, corruption)),
-        **_timed(profile, rng),
-    )
+    behaviour = TraceBehaviour(recorded.traces, _corruption(recorded, rng, corruption))
+    return System(behaviour=behaviour, **_timed(profile, rng))
 
 
 def _timed(profile: Profile, rng: np.random.Generator | None) -> dict[str, Any]:

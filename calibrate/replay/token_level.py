@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from calibrate.costs.by_load import join_law
 from calibrate.costs.sweep import fit_passes
-from calibrate.record.engine_records import EngineRecord
 from calibrate.record.profile import Profile
 from calibrate.replay.system import System
 from calibrate.replay.token_passes import TokenDecoding, known_settings, token_decoding
@@ -115,6 +113,8 @@ class TokenLevel:
         self.profile = profile
         self._known: dict[tuple[object, ...], TokenModel | None] = {}
         self._tables: dict[tuple[str, int | None], tuple[dict[int, TableCost], np.random.Generator | None]] = {}
+        """Times of passes by their tokens, and the generator in its state after the fit."""
+        self._timed_methods: frozenset[str] | None = None
 
     def model(self, configuration: Configuration, system: System, resample: int | None = None) -> TokenModel | None:
         """Return the model of a configuration's token level; None if it has none.
@@ -157,32 +157,30 @@ class TokenLevel:
         if self.profile.published is not None:
             k2 = knobs.get("k2")
             return _published(self.profile, int(k2)) if token == DEFAULT_TOKEN_METHOD and k2 is not None else None
-        tables, rng = self._pass_tables(token, resample)
-        decoding = token_decoding(self.profile, token, knobs, system.fits, rng, use=system.use, tables=tables)
-        if decoding is None:
-            return None
-        mean = decoding.tokens_per_pass
-        k2, note = decoding.k2, decoding.note
-        join = join_law(self._target, decoding.cost, token)
-        return TokenModel(k2=k2, tokens_per_pass=mean, low=mean, high=mean, note=note, decoding=decoding, join=join)
-
-    def _pass_tables(self, token: str, resample: int | None) -> tuple[dict[int, TableCost], np.random.Generator | None]:
-        """Times of passes by their tokens, and the generator in its state after the fit."""
+        target = self.profile.engines[self.profile.placement[TARGET]]
+        if self._timed_methods is None:
+            self._timed_methods = target.timed_methods
         own = token if token in self._timed_methods else ""
         if (own, resample) not in self._tables:
             rng = None if resample is None else np.random.default_rng([_SEED, resample])
-            self._tables[own, resample] = fit_passes(self._target, rng, method=own), rng
+            self._tables[own, resample] = fit_passes(target, rng, method=own), rng
         tables, used = self._tables[own, resample]
-        return tables, deepcopy(used)
-
-    @cached_property
-    def _timed_methods(self) -> frozenset[str]:
-        """Methods whose own passes were timed."""
-        return self._target.timed_methods
-
-    @property
-    def _target(self) -> EngineRecord:
-        return self.profile.engines[self.profile.placement[TARGET]]
+        decoding = token_decoding(
+            self.profile, token, knobs, system.fits, deepcopy(used), use=system.use, tables=tables
+        )
+        if decoding is None:
+            return None
+        mean = decoding.tokens_per_pass
+        join = join_law(target, decoding.cost, token)
+        return TokenModel(
+            k2=decoding.k2,
+            tokens_per_pass=mean,
+            low=mean,
+            high=mean,
+            note=decoding.note,
+            decoding=decoding,
+            join=join,
+        )
 
 
 def with_token_speculation(system: System, model: TokenModel | None, *, steps: bool = False) -> System:
@@ -215,14 +213,12 @@ def _published(profile: Profile, k2: int) -> TokenModel | None:
     alpha2 = fitted_alpha2(known.value, at)
     geometric = float(g(alpha2, 0.0, k2))
     # The other extreme: a draft is right to its end or not at all, so that every position adds the same.
-    share = (known.value - 1.0) / (at - 1)
-    linear = 1.0 + share * (k2 - 1)
-    rounding = known.half_width
+    linear = 1.0 + (known.value - 1.0) / (at - 1) * (k2 - 1)
     return TokenModel(
         k2=k2,
         tokens_per_pass=geometric,
-        low=min(geometric, linear) - rounding,
-        high=max(geometric, linear) + rounding,
+        low=min(geometric, linear) - known.half_width,
+        high=max(geometric, linear) + known.half_width,
         cut_tokens=_cut_tokens(alpha2, k2),
         note=f"alpha2 = {alpha2:.3f} fitted to the published speedup {known.value:g} at k2 = {at} with c2 = 0",
     )

@@ -268,10 +268,8 @@ def _rows(
 ) -> dict[int, float]:
     """Shares of passes by rows per sequence: as the engine computed them, or the drafted tokens + 1."""
     passes_by_rows: Counter[int] = Counter()
-    if k2 == record.k2:
-        for answer in answers:
-            for batch, rows, n, *_ in answer.decode:
-                passes_by_rows[rows] += n if batch == 1 else 0
+    for batch, rows, n, *_ in (one for answer in answers for one in answer.decode if k2 == record.k2):
+        passes_by_rows[rows] += n if batch == 1 else 0
     if not passes_by_rows:
         passes_by_rows = Counter(drafted + 1 for drafted, _ in passes)
     total = sum(passes_by_rows.values())
@@ -340,9 +338,8 @@ def _prefill_factor(profile: Profile, cost: TableCost, answers: Sequence[TokenAn
 def _wide(tables: Mapping[int, TableCost], fit: CostFit) -> PassSeconds:
     if len(tables) < 2:
         return RowsAsBatch(fit.cost)
-    factor = fit.factors.decode
-    scaled = {
-        rows: replace(table, seconds=tuple(factor * s for s in table.seconds), context_s=factor * table.context_s)
-        for rows, table in tables.items()
-    }
+    factor, scaled = fit.factors.decode, {}
+    for rows, table in tables.items():
+        seconds = tuple(factor * s for s in table.seconds)
+        scaled[rows] = replace(table, seconds=seconds, context_s=factor * table.context_s)
     return PassTable(scaled)

@@ -190,9 +190,7 @@ class Trials:
         return self._known.missing(configuration, answers=self._own_answers)
 
     def _refuse_unknown(self, configuration: Configuration) -> None:
-        if configuration in self._complete:
-            return
-        unknown = self.missing(configuration)
+        unknown = () if configuration in self._complete else self.missing(configuration)
         if unknown:
             rule = f"needs what profile {self.profile.name!r} does not know: {'; '.join(unknown)}"
             raise ParameterError("configuration", configuration.name, rule)
