@@ -169,9 +169,9 @@ def slowdown_of(work: Iterable[tuple[CostFit, InUse]]) -> float | None:
 def _factors_by_load(swept: CostFit, done: Sequence[InUse], quiet: Sequence[InUse]) -> Factors | None:
     """Factors with and without another engine at work; None if the same factor fits both cases.
 
-    The slowdown by another engine is estimated from iterations, or from prefills where there are no iterations. An
-    engine with little work of its own without another engine has the factor of plain decoding there. Prefills often
-    start together with the other engine, so that few run without it: the others count too, with the slowdown removed.
+    The slowdown is estimated from iterations, else from prefills. An engine with little work of its own without another
+    engine has the factor of plain decoding there. Few prefills run without the other engine: those that run with it
+    count too, with the slowdown removed.
     """
     alone, both = [one.undisturbed for one in done], [one.beside for one in done if one.beside is not None]
     by_iterations = bool(swept.decodes(done))

@@ -1,25 +1,21 @@
 r"""Corruption, estimated from recorded answers: the share of acceptance that is lost after a wrong committed step.
 
 A comparison of acceptance before and after a wrong step over all answers is biased: an answer with many accepted drafts
-has a false accept early, an answer with few rarely has one, so that the two sides have different problems (80 synthetic
-answers of 8 steps, acceptance .70 with standard deviation .25 between answers, no corruption: the comparison gives
--.12). Here each answer has an acceptance of its own: with :math:`a_i` logit-normal over answers,
+has a false accept early, an answer with few rarely has one, so that the two sides have different problems. Here each
+answer has an acceptance of its own: with :math:`a_i` logit-normal over answers,
 
 .. math:: \text{accepted before} \sim \mathrm{Bin}(n_i, a_i), \qquad
           \text{accepted after} \sim \mathrm{Bin}(m_i, a_i (1 - \kappa)),
 
-and kappa maximises the likelihood in which the :math:`a_i` are integrated out. The position of the wrong step depends
-on the verdicts before it, but a stopping rule cancels in the likelihood. The interval is that of the likelihood ratio.
-Assumptions: given the answer, verdicts are independent, and whether a step is wrong does not depend on the difficulty
-of the answer.
+and kappa maximises the likelihood in which the :math:`a_i` are integrated out; a stopping rule cancels in it. The
+interval is that of the likelihood ratio. Assumptions: given the answer, verdicts are independent, and whether a step is
+wrong does not depend on the difficulty of the answer.
 
-A judge compares a draft with the target's step; a scorer reads the draft without one, and may give it a higher score
-after a wrong step. For such verifiers kappa may be negative: then a share of -kappa of the drafts that would have been
-refused are accepted after a wrong step. Answers verified by a judge have few wrong steps, and these on questions that
-are too hard for the target; methods that decide by scores write many more steps after wrong ones. So their kappa is
-estimated on answers of the draft model where such were recorded, up to the first refused step: the steps after a wrong
-one against the drafts of the same positions in the recorded answer, whose context is right. (Scores also fall with
-position; a comparison with the first steps would count that as corruption.)
+A scorer reads a draft without the target's step, and may give it a higher score after a wrong step: then kappa is
+negative, a share of -kappa of the drafts that would have been refused are accepted. Answers verified by a judge have
+few wrong steps, so the kappa of scorers is estimated on answers of the draft model where such were recorded, up to the
+first refused step: the steps after a wrong one against the drafts of the same positions in the recorded answer, whose
+context is right. (Scores also fall with position; a comparison with the first steps would count that as corruption.)
 """
 
 from __future__ import annotations

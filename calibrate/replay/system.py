@@ -59,12 +59,11 @@ class System:
     seconds : mean time of roles without an engine, s.
     shared : role without an engine -> name of the processor on which it takes that time; others have their own.
     graded_choice : whether a choice among candidates is a request for each of them, not one for all.
-    passes : role -> source of the tokens that each pass of its engine commits; for other roles a token per iteration.
+    passes : role -> source of the tokens that each pass of its engine commits; default a token per iteration.
     beside : engine name -> its time while another engine works / while none does, [-]; other engines are slowed only by
         engines of the same processor, which they share equally.
     waking : engine name -> additional time of its first prefill after a rest, s; default 0.
-    joins : engine name -> what its passes take that read prompts, of engines that read them in the passes of others;
-        those without an entry read them between passes.
+    joins : engine name -> what its passes take that read prompts; those without an entry read them between passes.
     pace : engine name -> time of its iterations and prefills / time by ``costs``, [-]; default 1.
     moved : engines that share their processor with others than in the measurement: neither ``beside`` nor the times
         with several clients apply to them.
@@ -98,25 +97,18 @@ class System:
         return replace(self, use=use, **_in(self.fits[use]))
 
     def with_clients(self, in_flight: float) -> System:
-        """Return the system with the engine times of so many answers in flight: of methods that write steps.
-
-        Where times of engines were given in place of the fitted ones, they stay.
-        """
+        """Return the system with the engine times of so many answers in flight; times that were given stay."""
         if self.use != "steps" or in_flight <= 1.0 or self.pace:
             return self
         fits = self.fits.get(self.use, {})
         return replace(self, pace={name: fits[name].slowdown(in_flight) for name in fits.keys() - self.moved})
 
     def placed(self, places: Mapping[str, str]) -> System:
-        """Return the system with engines moved to other processors.
-
-        Engines of one processor share it equally while they work. The measured slowdown by another engine is dropped
-        for engines that share their processor with others than in the measurement.
+        """Return the system with engines moved to other processors, whose engines share them equally while they work.
 
         Parameters
         ----------
-        places : role -> role to whose processor its engine is moved, or ``own``: a
-            processor of its own.
+        places : role -> role to whose processor its engine is moved, or ``own``: a processor of its own.
 
         Raises
         ------
@@ -261,8 +253,8 @@ def as_seen_by(
     if not isinstance(system.behaviour, TraceBehaviour):
         return system
     lost = _corruption(recorded, _generator(resample), corruption, role, threshold)
-    alone = role in (SCORER, REWARD)
-    return replace(system, behaviour=replace(system.behaviour, corruption=lost, ends_alone=alone))
+    own = replace(system.behaviour, corruption=lost, ends_alone=role in (SCORER, REWARD))
+    return replace(system, behaviour=own)
 
 
 def _generator(resample: int | None) -> np.random.Generator | None:

@@ -94,11 +94,11 @@ class Trials:
             own = self.token_model(configuration)
             other = self.token_level.model(configuration, self._suited(configuration, variant), variant)
             assert own is not None
-            assert own.decoding is not None
+            assert own.source is not None
             assert other is not None
             target = system.placement[TARGET]
             slower = PacedCost(system.costs[target], own.tokens_per_pass / other.tokens_per_pass)
-            passes = {**system.passes, TARGET: own.decoding.source}
+            passes = {**system.passes, TARGET: own.source}
             system = replace(system, costs={**system.costs, target: slower}, passes=passes)
         return system.with_clients(in_flight).trial(configuration.algorithm(), configuration.spec.meets)
 
@@ -180,10 +180,10 @@ class Trials:
         """
         system, model = self._suited(configuration, None), self.token_model(configuration)
         fits = system.fits.get(system.use, {})
-        if not fits or model is None or model.decoding is None:
+        if not fits or model is None or model.cost is None:
             return fits
         target = system.placement[TARGET]
-        return {**fits, target: replace(fits[target], passes=model.decoding.cost)}
+        return {**fits, target: replace(fits[target], passes=model.cost)}
 
     def missing(self, configuration: Configuration) -> tuple[str, ...]:
         """Return the data that a configuration needs and the profile lacks (`calibrate.replay.missing.Known`)."""

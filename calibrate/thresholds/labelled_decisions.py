@@ -172,8 +172,7 @@ def decisions_of_profile(profile: Profile, label: Label = "same-meaning") -> Lab
 def default_grid(kind: ScoreKind) -> NDArray[np.float64]:
     """The grid of thresholds for a kind of score, fixed in advance as the guarantee requires.
 
-    Probabilities and confidences have steps of a quarter in log odds from 1 in 1,100 on, because models answer near 0
-    and 1; scores from 0 to 9 have their ten values; cosines have steps of 0.01. The lowest threshold accepts all.
+    Probabilities and confidences have steps of a quarter in log odds, because models answer near 0 and 1.
     """
     if kind == "0-9":
         return np.arange(10.0)
@@ -202,8 +201,8 @@ def check_scores(labelled: LabelledDecisions, kind: ScoreKind) -> None:
 def rejudged(answers: Sequence[RecordedAnswer], threshold: float) -> list[RecordedAnswer]:
     """Recorded answers with the verdicts of another threshold on the recorded scores.
 
-    This is an approximation: after a changed verdict a real run continues from the other step, while the replay uses
-    the recorded steps. Steps without a score keep their verdict; an answer ends with the first committed final step.
+    An approximation: after a changed verdict a real run continues from the other step. Steps without a score keep their
+    verdict; an answer ends with the first committed final step.
     """
     changed = []
     for answer in answers:

@@ -2,31 +2,25 @@
 
 Learn-then-test (Angelopoulos, Bates, Candès, Jordan, Lei 2021, arXiv:2110.01052): each threshold of a grid fixed in
 advance is a hypothesis "its risk is above the level", tested by a p-value that is exact for the sampling;
-fixed-sequence testing starts at the safest threshold and stops at the first that cannot be rejected. Then, with the
-stated confidence, *all* certified thresholds are within the level at once, so any of them may be chosen, e.g. the
-fastest.
-
-What each sampling assumes and estimates:
+fixed-sequence testing starts at the safest threshold and stops at the first that cannot be rejected. With the stated
+confidence *all* certified thresholds are within the level at once, so any of them may be chosen.
 
 ``independent``
-    every labelled decision is an independent draw; exact binomial. Decisions of the same answer are rarely independent
-    (after a rejection the next is more likely): use it with one decision per answer, or for other texts.
+    every labelled decision is an independent draw; exact binomial. Decisions of the same answer are rarely independent:
+    use it with one decision per answer, or for other texts.
 ``per-answer-mean``
     answers are independent, their decisions need not be; the mean loss of each answer in [0, 1] is bet against
-    (Waudby-Smith and Ramdas 2024, arXiv:2010.09686, with a uniform mixture of constant bets). The risk is that of a
-    decision drawn from an answer drawn at random: answers weigh the same.
+    (Waudby-Smith and Ramdas 2024, arXiv:2010.09686). The risk is that of a decision of an answer drawn at random.
 
-The risk ``accuracy-loss`` is per answer: with independent answers the share of answers with any false accept (a false
-accept anywhere is counted as a lost answer, so it bounds the loss), exact binomial over answers; with independent
-decisions the union bound of `theory.cascade.accuracy_loss_bound` over the decisions of an answer.
+The risk ``accuracy-loss`` is per answer: with independent answers the share of answers with any false accept (which
+bounds the loss), exact binomial over answers; with independent decisions `theory.cascade.accuracy_loss_bound`.
 
 For ``wrong-given-accepted`` the safest thresholds accept too few decisions to be certified even without an error, and
 where certification needs zero errors, a single error ends the walk. So there are two walks, each with half of the
 failure probability: one starts where zero errors suffice, one where an observed risk of a quarter of the level
 suffices; a walk that reaches the start of the other adds that half to its own (the fallback procedure of Wiens 2003).
-The starts are determined by the numbers of accepted decisions. That is exact if P(wrong | score) does not increase with
-the score, because a threshold that is reached early then has more of the worse scores than usual. The other risks need
-no such assumption: their walk starts at the top.
+The numbers of accepted decisions determine the starts. That is exact if P(wrong | score) does not increase with the
+score, because a threshold that is reached early then has more of the worse scores than usual.
 """
 
 from __future__ import annotations

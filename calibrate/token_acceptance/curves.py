@@ -82,7 +82,6 @@ class AcceptanceCurve:
         Parameters
         ----------
         rates : one per position, at least one; conditional ones may be None after a rate of 0, where nothing is seen.
-        convention : what the rates are.
 
         Raises
         ------
@@ -100,8 +99,8 @@ class AcceptanceCurve:
     def fitted(cls, lengths: Sequence[float]) -> tuple[Self, float]:
         """Return the curve nearest to mean acceptance lengths with the bonus token, and how far the farthest is off.
 
-        Lengths of a drafter rise by less with each further token; measured ones need not, since each k is a run of its
-        own. Least squares over non-increasing unconditional rates in [0, 1]; exact where the lengths are a drafter's.
+        Least squares over non-increasing unconditional rates in [0, 1]: exact where the lengths are a drafter's, which
+        measured ones need not be, since each k is a run of its own.
 
         Parameters
         ----------

@@ -17,10 +17,9 @@ from calibrate.engines.prometheus import Load, ServerCounts, SpecDecode
 from calibrate.engines.protocol import Finish, Generation
 from calibrate.engines.speculation import Decoding
 from calibrate.engines.work import EngineStatistics, JoinedPass, Pass, Prefill
-from calibrate.loads.cautions import cautions, unusable
 from calibrate.loads.closed_loop import Loop, Reading
 from calibrate.loads.levels import LoadOptions, LoadSweep, kept_loads, load_notes
-from calibrate.loads.sums import record_of
+from calibrate.loads.sums import cautions, record_of, unusable
 from calibrate.models.servers import RemoteModels
 from calibrate.record.engine_records import JoinedSums, LoadedSums, LoadRecord
 from calibrate.record.journal import Journal

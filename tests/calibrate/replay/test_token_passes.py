@@ -16,7 +16,8 @@ from calibrate.record.engine_records import DecodeSample, InUse, PrefillSample
 from calibrate.record.profile import Profile
 from calibrate.record.token_records import TokenAnswer, TokenRecord, TokenRequest
 from calibrate.replay.system import system_of
-from calibrate.replay.token_passes import TokenDecoding, known_settings, split_passes, token_decoding
+from calibrate.replay.token_level import known_settings
+from calibrate.replay.token_passes import TokenModel, split_passes, token_decoding
 from sim.algorithms import autoregressive, step_by_step
 from sim.answers.token_passes import DrawnPasses
 from sim.catalogue import methods
@@ -34,7 +35,7 @@ PLAIN = measured([True] * 6)
 SPECULATED = speculated(PLAIN)
 
 
-def found(profile: Profile, method: str, k2: int, **settings: int) -> TokenDecoding | None:
+def found(profile: Profile, method: str, k2: int, **settings: int) -> TokenModel | None:
     return token_decoding(profile, method, {"k2": k2, **settings}, system_of(profile).fits)
 
 
