@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from statistics import fmean
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +34,7 @@ _APART: Final = 1.2
 _Numbers: TypeAlias = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class _Passes:
+class _Passes(NamedTuple):
     """The mean pass of a load, how many samples stand for it, and the relative variance of its seconds over rounds."""
 
     sample: DecodeSample
@@ -70,7 +68,14 @@ def loaded_samples(
             sums = [one for by_rows in picked for one in by_rows[rows]]
             n = sum(one.n for one in sums)
             if n >= _LEAST:
-                known[rows].append(_Passes(_mean(sums, n, rows, method), min(n, _WEIGHT), _variance(rounds, rows)))
+                mean = DecodeSample(
+                    batch=max(round(sum(one.n * one.batch for one in sums) / n), 1),
+                    context=round(sum(one.cached_tokens for one in sums) / n),
+                    tokens=rows,
+                    by=method,
+                    seconds=sum(one.seconds for one in sums) / n,
+                )
+                known[rows].append(_Passes(mean, min(n, _WEIGHT), _variance(rounds, rows)))
     return [sample for _, passes in sorted(known.items()) for sample in _by_batch(passes)]
 
 
@@ -97,8 +102,8 @@ def _by_batch(known: list[_Passes]) -> list[DecodeSample]:
     known.sort(key=lambda one: one.sample.batch)
     weights = [one.weight for one in known]
     seconds = isotonic_regression(_towards_line(known), weights=weights).x.tolist()
-    risen = (one.sample.model_copy(update={"seconds": s}) for one, s in zip(known, seconds, strict=True))
-    return [sample for one, n in zip(risen, weights, strict=True) for sample in [one] * n]
+    risen = zip(known, seconds, strict=True)
+    return [sample for one, s in risen for sample in [one.sample.model_copy(update={"seconds": s})] * one.weight]
 
 
 def _towards_line(known: Sequence[_Passes]) -> _Numbers:
@@ -119,16 +124,6 @@ def _towards_line(known: Sequence[_Passes]) -> _Numbers:
     deviations = float(np.sum((line / seconds - 1.0) ** 2)) / (len(known) - 2)
     share = min(fmean(variances) / deviations, 1.0) if deviations else 1.0
     return np.asarray(seconds + share * (line - seconds))
-
-
-def _mean(sums: Sequence[LoadedSums], n: int, rows: int, method: str) -> DecodeSample:
-    return DecodeSample(
-        batch=max(round(sum(one.n * one.batch for one in sums) / n), 1),
-        context=round(sum(one.cached_tokens for one in sums) / n),
-        tokens=rows,
-        by=method,
-        seconds=sum(one.seconds for one in sums) / n,
-    )
 
 
 def _loops(record: EngineRecord, method: str) -> Iterator[LoadRecord]:

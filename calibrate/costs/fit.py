@@ -3,66 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 
 import numpy as np
 
-from calibrate.costs.in_use import (
-    Factors,
-    Modelled,
-    Pairs,
-    factors_in_use,
-    ratio,
-    scaled_to_use,
-    waking_seconds,
-    work_pairs,
-)
+from calibrate.costs.in_use import CostFit, factors_in_use, scaled_to_use, slowdown_of, waking_seconds
 from calibrate.costs.resampling import resampled, resampled_answers
-from calibrate.costs.sweep import SweepFit, fit_sweep
+from calibrate.costs.sweep import fit_sweep
 from calibrate.record.engine_records import ClientsInUse, EngineRecord, InUse, Use
-from sim.engines.costs import TableCost
-from sim.engines.pass_costs import PassCost
-from sim.serving.limits import JoinLaw
+from calibrate.record.profile import Profile
+from sim.roles import TARGET
 
-__all__ = ["CostFit", "fit_cost", "slowdown_of"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostFit:
-    """A fitted cost model, and its parts.
-
-    Attributes
-    ----------
-    cost : the model; its prefill times are functions of the new tokens and include re-reading.
-    sweep : fit to the timings of the engine without other work.
-    factors : times in use / times by the sweep.
-    waking_s : additional time of a prefill after `sim.engines.batching.RESTED_S` without work, s; 0 if not measured.
-    reread : cached tokens that each prefill reads again in addition to the new ones.
-    join : what passes take that read prompts; None if not measured, or if included in the factor.
-    shared_s : time that a prefill saves by joining a pass, s; 0 where there is no ``join``.
-    passes : cost of its passes with token-level speculation; None for an engine that does not speculate.
-    by_clients : answers in flight, and the time of its work there / the time by ``cost``, where that was measured.
-    """
-
-    cost: TableCost
-    sweep: SweepFit
-    factors: Factors
-    waking_s: float
-    reread: float
-    join: JoinLaw | None
-    shared_s: float
-    passes: PassCost | None = None
-    by_clients: tuple[tuple[float, float], ...] = ()
-
-    def slowdown(self, in_flight: float) -> float:
-        """Return the time of its work with so many answers in flight / the time by ``cost``, [-].
-
-        It is 1 with one answer, linear in the logarithm between the measured numbers, and constant beyond the largest.
-        """
-        answers, ratios = zip((1.0, 1.0), *self.by_clients, strict=True)
-        return float(np.interp(np.log(in_flight), np.log(answers), ratios))
+__all__ = ["CostFit", "fit_cost", "reread_tokens", "slowdown_of"]
 
 
 def fit_cost(
@@ -76,7 +30,7 @@ def fit_cost(
     rng : if given, fit to a bootstrap resample (within cells; of answers, in blocks of neighbours), for the error of
         predictions with the fit.
     use : use of the engine; without a record of that use, the record of ``steps`` is used.
-    reread : cached tokens that a prefill reads again, see `calibrate.replay.recorded.reread_tokens`.
+    reread : cached tokens that a prefill reads again, see `reread_tokens`.
 
     Raises
     ------
@@ -91,11 +45,12 @@ def fit_cost(
     # With concurrent requests and no record of which prefills joined a pass, the factor includes the saved time.
     joins_known = use == "plain" or any(one.joined for one in in_use)
     shared_s = sweep.shared_s if joins_known else 0.0
-    waking_s = waking_seconds(sweep.cost, _picked([*record.in_use, *quiet], rng), shared_s)
+    swept = CostFit(cost=sweep.cost, sweep=sweep, shared_s=shared_s)
+    waking_s = waking_seconds(swept, _picked([*record.in_use, *quiet], rng))
     done = _picked(in_use, rng)
-    cost, factors = sweep.cost, Factors()
+    cost, factors = sweep.cost, swept.factors
     if done:
-        factors = factors_in_use(Modelled(cost, waking_s, shared_s), done, quiet)
+        factors = factors_in_use(replace(swept, waking_s=waking_s), done, quiet)
         cost = scaled_to_use(cost, factors, done, grouped=grouped)
     fit = CostFit(
         cost=replace(cost, prefill_s=cost.prefill_s + reread * cost.prefill_token_s),
@@ -127,21 +82,21 @@ def _by_clients(
     return tuple((n, max(ratio, 1.0)) for n, ratio in ratios if ratio is not None and n > 1.0)
 
 
-def slowdown_of(work: Iterable[tuple[CostFit, InUse]]) -> float | None:
-    """Return the measured time of an engine's work / the time by its fits, ratio of totals; None without any work.
-
-    Parameters
-    ----------
-    work : pairs of a fit and the engine's work in that use.
-    """
-    pairs: Pairs = []
-    for fit, done in work:
-        again_s = fit.reread * fit.cost.prefill_token_s
-        modelled = Modelled(fit.cost, fit.waking_s, fit.shared_s, again_s=again_s, passes=fit.passes)
-        pairs += work_pairs(modelled, done, fit.factors.beside)
-    return ratio(pairs)
-
-
 def _picked(done: Sequence[InUse], rng: np.random.Generator | None) -> Sequence[InUse]:
     """The records of work, or a bootstrap resample of them."""
     return done if rng is None or not done else [done[i] for i in resampled_answers(len(done), rng)]
+
+
+def reread_tokens(profile: Profile, use: Use = "steps") -> float:
+    """Return the mean number of tokens that a prefill of the target computes again, although they were known before.
+
+    The last token of a step is not cached when the next step is requested, and a prefix cache of whole blocks (vLLM's)
+    lacks some tokens before it. Counted in answers of the target without a draft, in a request for each step, where
+    only the prompt is new; 0 where that was not recorded, and in plain decoding, whose answers are one request.
+    """
+    done = profile.engines[profile.placement[TARGET]].stepwise if use != "plain" else []
+    n = sum(one.prefill[0] for one in done)
+    if not n or len(done) != len(profile.answers):
+        return 0.0
+    new = sum(answer.prompt_tokens for answer in profile.answers)
+    return max(sum(one.prefill[1] for one in done) - new, 0) / n

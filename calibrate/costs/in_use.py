@@ -11,18 +11,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+import numpy as np
+
+from calibrate.costs.sweep import SweepFit
 from calibrate.record.engine_records import InUse, Work
 from sim.engines.costs import TableCost
 from sim.engines.pass_costs import PassCost
+from sim.serving.limits import JoinLaw
 
-__all__ = ["Factors", "Modelled", "Pairs", "factors_in_use", "ratio", "scaled_to_use", "waking_seconds", "work_pairs"]
+__all__ = ["CostFit", "Factors", "factors_in_use", "scaled_to_use", "slowdown_of", "waking_seconds"]
 
 _HARDLY: Final = 0.1
 """Least share of an engine's work without another engine at work for which a factor is estimated from it, [-]."""
 _SLOWEST: Final = 8.0
 """Largest factor by which another engine at work slows an engine, [-]."""
 
-Pairs: TypeAlias = list[tuple[float, float]]
+_Pairs: TypeAlias = list[tuple[float, float]]
 """Modelled and measured seconds."""
 
 
@@ -41,40 +45,60 @@ class Factors:
     beside: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Modelled:
-    """A cost model, to be compared with the measured times of its engine.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostFit:
+    """A fitted cost model, and its parts.
 
     Attributes
     ----------
-    cost : cost of iterations and prefills.
-    waking_s, shared_s : additional time of a prefill after a rest, and time that it saves by joining a pass, s.
-    again_s : part of a prefill's cost for re-read tokens, s; subtracted, as recorded work counts these tokens as new.
-    passes : cost of its iterations and passes while it speculates; None if it does not.
+    cost : the model; its prefill times are functions of the new tokens and include re-reading.
+    sweep : fit to the timings of the engine without other work.
+    factors : times in use / times by the sweep.
+    waking_s : additional time of a prefill after `sim.engines.batching.RESTED_S` without work, s; 0 if not measured.
+    reread : cached tokens that each prefill reads again in addition to the new ones; recorded work counts them as new.
+    join : what passes take that read prompts; None if not measured, or if included in the factor.
+    shared_s : time that a prefill saves by joining a pass, s; 0 where there is no ``join``.
+    passes : cost of its passes with token-level speculation; None for an engine that does not speculate.
+    by_clients : answers in flight, and the time of its work there / the time by ``cost``, where that was measured.
     """
 
     cost: TableCost
+    sweep: SweepFit
+    factors: Factors = Factors()
     waking_s: float = 0.0
+    reread: float = 0.0
+    join: JoinLaw | None = None
     shared_s: float = 0.0
-    again_s: float = 0.0
     passes: PassCost | None = None
+    by_clients: tuple[tuple[float, float], ...] = ()
 
-    def decodes(self, done: Sequence[Work]) -> Pairs:
+    def slowdown(self, in_flight: float) -> float:
+        """Return the time of its work with so many answers in flight / the time by ``cost``, [-].
+
+        It is 1 with one answer, linear in the logarithm between the measured numbers, and constant beyond the largest.
+        """
+        answers, ratios = zip((1.0, 1.0), *self.by_clients, strict=True)
+        return float(np.interp(np.log(in_flight), np.log(answers), ratios))
+
+    def decodes(self, done: Sequence[Work]) -> _Pairs:
         """Modelled and measured seconds of iterations and passes."""
         cells = [cell for one in done for cell in (*one.decode, *one.passes) if cell.n]
         cost = self.passes or self.cost
         return [(n * cost.iteration(batch, context / n), s) for batch, n, context, s in cells]
 
-    def prefills(self, done: Sequence[Work]) -> Pairs:
+    def prefills(self, done: Sequence[Work]) -> _Pairs:
         """Modelled and measured seconds of prefills; only sums are recorded, so all are taken to be of mean length."""
-        return [(self._prefills_s(one), one.prefill.seconds) for one in done if one.prefill.n]
-
-    def _prefills_s(self, done: Work) -> float:
-        n = done.prefill.n
         factor = 1.0 if self.passes is None else self.passes.prefill_factor
-        alone_s = factor * self.cost.prefill(done.prefill.tokens / n) - self.again_s
-        joined_s = max(alone_s - self.shared_s, 0.0)
-        return (n - done.joined) * alone_s + done.joined * joined_s + done.waking.n * self.waking_s
+        again_s = self.reread * self.cost.prefill_token_s
+        pairs = []
+        for one in done:
+            n = one.prefill.n
+            if n:
+                alone_s = factor * self.cost.prefill(one.prefill.tokens / n) - again_s
+                joined_s = max(alone_s - self.shared_s, 0.0)
+                modelled_s = (n - one.joined) * alone_s + one.joined * joined_s + one.waking.n * self.waking_s
+                pairs.append((modelled_s, one.prefill.seconds))
+        return pairs
 
 
 def scaled_to_use(cost: TableCost, factors: Factors, done: Sequence[InUse], *, grouped: bool = False) -> TableCost:
@@ -100,19 +124,18 @@ def scaled_to_use(cost: TableCost, factors: Factors, done: Sequence[InUse], *, g
     )
 
 
-def waking_seconds(cost: TableCost, done: Sequence[InUse], shared_s: float = 0.0) -> float:
+def waking_seconds(swept: CostFit, done: Sequence[InUse]) -> float:
     """Return the additional time of a prefill after a rest, s, at the speed at which other prefills match the sweep."""
-    modelled = Modelled(cost, shared_s=shared_s)
     after_a_rest = [Work(prefill=one.waking) for one in done]
     others = [one.without(rested) for one, rested in zip(done, after_a_rest, strict=True)]
-    rested_pairs = modelled.prefills(after_a_rest)
-    factor = _usual(modelled.prefills(others), rested_pairs)
+    rested_pairs = swept.prefills(after_a_rest)
+    factor = _usual(swept.prefills(others), rested_pairs)
     modelled_s, seconds = _totals(rested_pairs)
     n = sum(one.waking.n for one in done)
     return max(seconds / factor - modelled_s, 0.0) / n if factor and n else 0.0
 
 
-def factors_in_use(modelled: Modelled, done: Sequence[InUse], quiet: Sequence[InUse]) -> Factors:
+def factors_in_use(swept: CostFit, done: Sequence[InUse], quiet: Sequence[InUse]) -> Factors:
     """Return measured / modelled seconds of iterations and prefills, without and with another engine at work.
 
     Parameters
@@ -120,32 +143,39 @@ def factors_in_use(modelled: Modelled, done: Sequence[InUse], quiet: Sequence[In
     quiet : its work during plain decoding, when no other engine worked.
     """
     load_known = any(one.beside is not None and one.beside.seconds > 0.0 for one in done)
-    factors = _factors_by_load(modelled, done, quiet) if load_known else None
+    factors = _factors_by_load(swept, done, quiet) if load_known else None
     if factors is not None:
         return factors
-    decode, prefill = ratio(modelled.decodes(done)), ratio(modelled.prefills(done))
+    decode, prefill = _ratio(swept.decodes(done)), _ratio(swept.prefills(done))
     return Factors(decode or 1.0, prefill or 1.0, 1.0 if load_known else None)
 
 
-def work_pairs(modelled: Modelled, done: InUse, beside: float | None) -> Pairs:
-    """Return modelled and measured seconds of all work; ``beside`` is as in `Factors`."""
-    pairs: Pairs = []
-    for part, factor in ((done.undisturbed, 1.0), (done.beside, _slowing(_share([done]), beside))):
-        if part is not None:
-            pairs += _scaled([*modelled.decodes([part]), *modelled.prefills([part])], factor)
-    return pairs
+def slowdown_of(work: Iterable[tuple[CostFit, InUse]]) -> float | None:
+    """Return the measured time of an engine's work / the time by its fits, ratio of totals; None without any work.
+
+    Parameters
+    ----------
+    work : pairs of a fit and the engine's work in that use.
+    """
+    pairs: _Pairs = []
+    for fit, done in work:
+        slowing = _slowing(_share([done]), fit.factors.beside)
+        for part, factor in ((done.undisturbed, 1.0), (done.beside, slowing)):
+            if part is not None:
+                pairs += _scaled([*fit.decodes([part]), *fit.prefills([part])], factor)
+    return _ratio(pairs)
 
 
-def _factors_by_load(modelled: Modelled, done: Sequence[InUse], quiet: Sequence[InUse]) -> Factors | None:
+def _factors_by_load(swept: CostFit, done: Sequence[InUse], quiet: Sequence[InUse]) -> Factors | None:
     """Factors with and without another engine at work; None if the same factor fits both cases.
 
-    The slowdown by another engine is estimated from iterations, or from prefills where there are no iterations. An
-    engine with little work of its own without another engine has the factor of plain decoding there. Prefills often
-    start together with the other engine, so that few run without it: the others count too, with the slowdown removed.
+    The slowdown is estimated from iterations, else from prefills. An engine with little work of its own without another
+    engine has the factor of plain decoding there. Few prefills run without the other engine: those that run with it
+    count too, with the slowdown removed.
     """
     alone, both = [one.undisturbed for one in done], [one.beside for one in done if one.beside is not None]
-    by_iterations = bool(modelled.decodes(done))
-    telling = modelled.decodes if by_iterations else modelled.prefills
+    by_iterations = bool(swept.decodes(done))
+    telling = swept.decodes if by_iterations else swept.prefills
     factor = _usual(telling(alone), telling(both)) or _usual(telling([one.undisturbed for one in quiet]), telling(both))
     if factor is None:
         return None
@@ -153,12 +183,12 @@ def _factors_by_load(modelled: Modelled, done: Sequence[InUse], quiet: Sequence[
     slowdown = _slowdown(_scaled(telling(both), factor), share)
     if slowdown < 1.0:  # Another engine cannot speed it up: the few seconds without one were slow.
         return None
-    loaded = _scaled(modelled.prefills(both), _slowing(share, slowdown))
-    prefill = ratio(modelled.prefills(alone) + loaded) or factor
+    loaded = _scaled(swept.prefills(both), _slowing(share, slowdown))
+    prefill = _ratio(swept.prefills(alone) + loaded) or factor
     return Factors(factor if by_iterations else 1.0, prefill, slowdown)
 
 
-def _slowdown(both: Pairs, share: float) -> float:
+def _slowdown(both: _Pairs, share: float) -> float:
     """Factor by which another engine slows an engine if it works for ``share`` of the measured time."""
     work_s, measured_s = _totals(both)
     loaded_s = share * measured_s
@@ -166,15 +196,15 @@ def _slowdown(both: Pairs, share: float) -> float:
     return loaded_s / max(work_s, loaded_s / _SLOWEST) if loaded_s > 0.0 else 1.0
 
 
-def _usual(alone: Pairs, both: Pairs) -> float | None:
+def _usual(alone: _Pairs, both: _Pairs) -> float | None:
     """Measured / modelled seconds of work without another engine; None if that is a small share of all work."""
-    return ratio(alone) if _totals(alone)[0] > _HARDLY * _totals(alone + both)[0] else None
+    return _ratio(alone) if _totals(alone)[0] > _HARDLY * _totals(alone + both)[0] else None
 
 
 def _share(done: Iterable[InUse]) -> float:
     """Share of the time of `InUse.beside` in which another engine worked, in [0, 1]."""
     pairs = [(one.beside.seconds, one.company_s) for one in done if one.beside is not None]
-    return min(ratio(pairs) or 0.0, 1.0)
+    return min(_ratio(pairs) or 0.0, 1.0)
 
 
 def _slowing(share: float, beside: float | None) -> float:
@@ -182,15 +212,15 @@ def _slowing(share: float, beside: float | None) -> float:
     return 1.0 / (1.0 - share + share / (beside or 1.0))
 
 
-def _scaled(pairs: Pairs, factor: float) -> Pairs:
+def _scaled(pairs: _Pairs, factor: float) -> _Pairs:
     return [(factor * modelled, measured) for modelled, measured in pairs]
 
 
-def _totals(pairs: Pairs) -> tuple[float, float]:
+def _totals(pairs: _Pairs) -> tuple[float, float]:
     return sum(modelled for modelled, _ in pairs), sum(seconds for _, seconds in pairs)
 
 
-def ratio(pairs: Pairs) -> float | None:
+def _ratio(pairs: _Pairs) -> float | None:
     """Measured / modelled seconds, ratio of totals; None without samples."""
     modelled, seconds = _totals(pairs)
     return seconds / modelled if modelled > 0.0 else None

@@ -43,14 +43,13 @@ class SweepFit:
     Attributes
     ----------
     cost : cost of iterations, of prefills that do not share a pass, and of requests.
-    decode_error, prefill_error : root-mean-square relative error of the fit on the cell means, [-].
+    decode_error : root-mean-square relative error of the fit of iterations on the cell means, [-].
     join : what passes take that read prompts; None if not measured.
     n_decode : samples of iterations.
     """
 
     cost: TableCost
     decode_error: float
-    prefill_error: float
     join: JoinLaw | None
     n_decode: int
 
@@ -79,7 +78,7 @@ def fit_sweep(record: EngineRecord, rng: np.random.Generator | None = None) -> S
         raise CalibrationError("the engine record needs decode samples at batch 1 and prefill samples: calibrate again")
     batches, times, context_s, decode_error = _fit_with_loads(decode, loaded_samples(record, rng=rng), rng)
     apart = [sample for sample in record.prefill if sample.together == 1 and not sample.beside]
-    prefill_s, prefill_token_s, bends, prefill_error = _fit_prefill(apart or record.prefill, rng)
+    prefill_s, prefill_token_s, bends = _fit_prefill(apart or record.prefill, rng)
     request = np.array(record.request_s or [0.0])
     if rng is not None:
         request = rng.choice(request, request.size)
@@ -92,13 +91,7 @@ def fit_sweep(record: EngineRecord, rng: np.random.Generator | None = None) -> S
         bends=bends,
         request_s=float(request.mean()),
     )
-    return SweepFit(
-        cost=cost,
-        decode_error=decode_error,
-        prefill_error=prefill_error,
-        join=join_law(record, cost),
-        n_decode=len(decode),
-    )
+    return SweepFit(cost=cost, decode_error=decode_error, join=join_law(record, cost), n_decode=len(decode))
 
 
 def fit_passes(
@@ -201,17 +194,17 @@ def _fit_decode(
 
 def _fit_prefill(
     samples: Sequence[PrefillSample], rng: np.random.Generator | None
-) -> tuple[float, float, tuple[tuple[float, float], ...], float]:
-    """Fit fixed part, slope and bends; return them and the error. The fit is convex, as all coefficients are >= 0."""
+) -> tuple[float, float, tuple[tuple[float, float], ...]]:
+    """Fit fixed part, slope and bends. The fit is convex, as all coefficients are >= 0."""
     cells: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
     for sample in samples:
         cells[sample.tokens, 0].append((sample.tokens, sample.seconds))
     _, tokens, mean, n = _cell_means(cells, rng)
     at = [bend for bend in _BENDS if (tokens <= bend).sum() >= _LEAST and (tokens > bend).sum() >= _LEAST]
     design = np.column_stack([np.ones_like(tokens), tokens, *(np.maximum(tokens - bend, 0.0) for bend in at)])
-    solution, error = _solve(design, mean, np.sqrt(n) / mean)
+    solution, _ = _solve(design, mean, np.sqrt(n) / mean)
     bends = tuple((bend, float(s)) for bend, s in zip(at, solution[2:], strict=True) if s > 0.0)
-    return float(solution[0]), float(solution[1]), bends, error
+    return float(solution[0]), float(solution[1]), bends
 
 
 def _cell_means(
@@ -232,9 +225,9 @@ def _cell_means(
 def _solve(
     design: NDArray[np.float64], mean: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    scale = np.maximum(np.abs(design).max(axis=0), 1e-300)
     from scipy.optimize import nnls
 
+    scale = np.maximum(np.abs(design).max(axis=0), 1e-300)
     solution, _ = nnls((design / scale) * weights[:, None], mean * weights)
     solution = solution / scale
     relative = (design @ solution - mean) / mean

@@ -2,8 +2,8 @@
 
 Every level is several closed loops of some seconds (`calibrate.loads.closed_loop`), one in each round over all levels,
 since a machine's speed changes by a tenth from one loop to the next; rounds are in opposite orders by turns. Each loop
-is an entry of the journal, so that an interrupted measurement goes on at the loop it was at. At a server that lets
-requests wait, larger levels are left out; so are, by name, a level that it refused, and all larger ones.
+is an entry of the journal. At a server that lets requests wait, larger levels are left out; so are, by name, a level
+that it refused, and all larger ones.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from typing import Any, Final
 
 from calibrate.engines.http.wire import RefusedError
 from calibrate.engines.speculation import Decoding
-from calibrate.loads.cautions import cautions, unusable
 from calibrate.loads.closed_loop import run_loop
-from calibrate.loads.sums import record_of
+from calibrate.loads.sums import cautions, record_of, unusable
 from calibrate.record.engine_records import LoadRecord
 from calibrate.record.journal import Journal
 from calibrate.running.patience import Patience
@@ -104,12 +103,7 @@ class LoadSweep:
     async def measure(
         self, problems: Sequence[Problem], others_s: float, before: Callable[[int], Awaitable[None]]
     ) -> None:
-        """Measure all levels in as many rounds as there is time for.
-
-        Parameters
-        ----------
-        others_s : time that the rest of the calibration took, s.
-        """
+        """Measure all levels in as many rounds as there is time for; ``others_s`` as for `LoadOptions.plan`."""
         options = self.options.up_to(self.clock.backend(TARGET).describe().get("max_batch"))
         planned = partial(options.plan, others_s, len(self.decodings))
         levels, seconds, n_rounds = self.journal.kept(_PLAN, planned)
@@ -160,8 +154,7 @@ def _key(decoding: str, at_once: int, number: int) -> str:
 
 def kept_loads(journal: Journal, decodings: Sequence[Decoding]) -> list[LoadRecord]:
     """Return the records of all loops that were finished, smallest load first, those of a level by round."""
-    entries = _entries(journal, decodings)
-    return [LoadRecord.model_validate(entry["record"]) for entry in entries if entry["record"]]
+    return [LoadRecord.model_validate(one["record"]) for one in _entries(journal, decodings) if one["record"]]
 
 
 def load_notes(journal: Journal, decodings: Sequence[Decoding]) -> list[str]:

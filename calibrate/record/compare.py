@@ -32,8 +32,6 @@ __all__ = ["Comparison", "Difference", "Setting", "compare", "compare_acceptance
 _LEAST_RUNS: Final = 2
 _LEAST_PROBLEMS: Final = 8
 """Fewest common questions from which the correlation is estimated; with fewer it is 0, which is conservative."""
-_NOT_COMPARED: Final = ("created", "command", "notes", "citation")
-"""Parts of the provenance that differ between any two measurements and are not compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,9 +133,9 @@ def settings_that_differ(first: Profile, second: Profile) -> list[Setting]:
 
 
 def _flat(profile: Profile) -> dict[str, Any]:
-    provenance = profile.provenance.model_dump(exclude=set(_NOT_COMPARED))
-    packages = provenance.pop("packages")
-    parts: dict[str, Mapping[str, Any]] = {"settings": profile.settings, "machine": provenance, "packages": packages}
+    machine = profile.provenance.model_dump(exclude={"created", "command", "notes", "citation"})  # differ anyway
+    packages = machine.pop("packages")
+    parts: dict[str, Mapping[str, Any]] = {"settings": profile.settings, "machine": machine, "packages": packages}
     parts |= {"placement": profile.placement}
     parts |= {f"models.{role}": model.model_dump() for role, model in profile.models.items()}
     return {f"{part}.{key}": value for part, values in parts.items() for key, value in values.items()}
@@ -174,15 +172,16 @@ def _runs(record: EngineRecord) -> dict[Key, list[float]]:
         key: [float(np.exp(np.mean([np.log(max(float(np.mean(cell)), 1e-12)) for cell in cells]))) for cells in rounds]
         for key, rounds in _decode_rounds(record).items()
     }
-    by_length: dict[Key, list[float]] = defaultdict(list)
+    samples: dict[Key, list[float]] = defaultdict(list)
     for prefill in record.prefill:
         kind = "prefill while others decode" if prefill.beside else "prefill"
-        by_length[kind, f"{prefill.tokens:4d} tokens"].append(prefill.seconds)
-    for key, seconds in by_length.items():
+        samples[kind, f"{prefill.tokens:4d} tokens"].append(prefill.seconds)
+    samples["request", ""] = list(record.request_s)
+    for key, seconds in samples.items():
         if len(seconds) >= 4 * _LEAST_RUNS and min(seconds) > 0.0:
-            means[key] = _blocks(seconds)
-    if len(record.request_s) >= 4 * _LEAST_RUNS and min(record.request_s) > 0.0:
-        means["request", ""] = _blocks(record.request_s)
+            # Consecutive parts: six, the rounds of a default calibration, or fewer if there are few samples.
+            parts = np.array_split(np.asarray(seconds), min(6, len(seconds) // 2))
+            means[key] = [float(np.mean(part)) for part in parts]
     return means
 
 
@@ -213,12 +212,6 @@ def _decode_rounds(record: EngineRecord) -> dict[Key, list[list[list[float]]]]:
         whole = [cell for cell in by_cell.values() if len(cell) == most]  # a cell that a round lacks is left out
         rounds[key] = [[cell[i] for cell in whole] for i in range(most)]
     return rounds
-
-
-def _blocks(seconds: Sequence[float]) -> list[float]:
-    """Means of consecutive parts: six, the rounds of a default calibration, or fewer if there are few samples."""
-    n = min(6, len(seconds) // 2)
-    return [float(np.mean(part)) for part in np.array_split(np.asarray(seconds), n)]
 
 
 def compare_acceptance(first: Profile, second: Profile, *, confidence: float = 0.95) -> Difference | None:
@@ -255,8 +248,10 @@ def _worth(counts: NDArray[np.float64]) -> Share:
 
 def _correlation(first: Profile, second: Profile) -> float:
     """Return the correlation of the two acceptances over the same questions; 0 with few of them or different ones."""
-    ours = {a.problem: row for a, row in zip(first.all_answers, _verdicts(first.all_answers), strict=True)}
-    theirs = {a.problem: row for a, row in zip(second.all_answers, _verdicts(second.all_answers), strict=True)}
+    ours, theirs = (
+        {answer.problem: row for answer, row in zip(answers, _verdicts(answers), strict=True)}
+        for answers in (first.all_answers, second.all_answers)
+    )
     if ours.keys() != theirs.keys() or len(ours) < _LEAST_PROBLEMS:
         return 0.0
     x, y = (np.array([table[name] for name in sorted(ours)]) for table in (ours, theirs))

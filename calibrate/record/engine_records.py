@@ -257,13 +257,6 @@ class LoadRecord(Record):
         """Most tokens that a pass commits to a sequence; 1 for plain decoding."""
         return int(self.settings.get("k2", 1))
 
-    @property
-    def seconds_per_token(self) -> float | None:
-        """Mean time between the tokens of an answer while it is decoded, s: by passes, joined ones too."""
-        tokens = sum(one.tokens for one in self.passes) + sum(one.tokens for one in self.joined)
-        busy = sum(one.batch * one.seconds for one in self.passes) + sum(one.batch * one.seconds for one in self.joined)
-        return busy / tokens if tokens else None
-
 
 class EngineRecord(Record):
     """Raw timings of one model server."""

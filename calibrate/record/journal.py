@@ -51,7 +51,11 @@ class Journal:
         try:
             if not stat.S_ISREG(os.fstat(self._file).st_mode):
                 raise SchemaError(f"{self.path}: is no regular file: choose another output, or remove it")
-            self._lock()
+            with contextlib.suppress(OSError):  # a file system without locks
+                try:
+                    fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise CalibrationError(f"{self.path}: another process is measuring this right now") from None
             self._end = self._load(settings)
             os.ftruncate(self._file, self._end)
             if self._end == 0:
@@ -59,14 +63,6 @@ class Journal:
         except BaseException:
             os.close(self._file)
             raise
-
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise CalibrationError(f"{self.path}: another process is measuring this right now") from None
-        except OSError:  # a file system without locks
-            return
 
     def _load(self, settings: dict[str, Any]) -> int:
         """Read the valid entries; return their number of bytes."""

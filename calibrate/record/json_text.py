@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +11,16 @@ from typing import Any, Final
 
 from theory.errors import SchemaError, shown
 
-__all__ = ["MOST_DEPTH", "check_depth", "check_version", "json_lines", "one_line_strings", "parse_json"]
+__all__ = [
+    "MOST_DEPTH",
+    "check_depth",
+    "check_version",
+    "json_lines",
+    "load_json",
+    "number",
+    "one_line_strings",
+    "parse_json",
+]
 
 MOST_DEPTH: Final = 64
 """Deepest nesting of brackets. Profiles have 8 levels, the deepest configurations of models 12."""
@@ -56,6 +66,21 @@ def parse_json(text: str, where: str) -> Any:
             if any("\ud800" <= c <= "\udfff" for c in string):
                 raise SchemaError(f"{where}: {place}: holds half of a surrogate pair: write the character itself")
     return data
+
+
+def load_json(text: str, where: str) -> dict[str, Any]:
+    """Parse a JSON object; errors are those of `parse_json`, and for anything else than an object."""
+    data = parse_json(text, where)
+    if not isinstance(data, dict):
+        raise SchemaError(f"{where}: must be a JSON object, got {type(data).__name__}")
+    return data
+
+
+def number(value: Any, where: str) -> float:
+    """Return a finite number; refuse anything else with `SchemaError`."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise SchemaError(f"{where}: must be a finite number, got {shown(repr(value))}")
+    return float(value)
 
 
 def json_lines(text: str, where: str) -> Iterator[tuple[int, Any]]:

@@ -81,8 +81,12 @@ def latencies(folder: Path | None = None) -> tuple[dict[str, Profile], list[str]
     """
     from calibrate.record.profile import Profile
 
+    named = os.environ.get(FOLDER_VARIABLE, "") if folder is None else str(folder)
+    if named and not (_exists(named) and Path(named).is_dir()):
+        option = FOLDER_VARIABLE if folder is None else "latency-folder"
+        raise ParameterError(option, named, "must be a folder of profiles")
     texts = {name: (files(_FOLDER) / f"{name}.json").read_text(encoding="utf-8") for name in names()}
-    for path in _own(folder):
+    for path in sorted(Path(named).glob("*.json")) if named else ():
         try:
             texts[str(path)] = read_text(path, "a profile")
         except SchemaError:
@@ -100,18 +104,6 @@ def latencies(folder: Path | None = None) -> tuple[dict[str, Profile], list[str]
             if profile not in profiles.values():
                 profiles[where] = profile
     return profiles, passed_over
-
-
-def _own(folder: Path | None) -> list[Path]:
-    """The JSON files of the user's folder, sorted."""
-    named = os.environ.get(FOLDER_VARIABLE, "") if folder is None else str(folder)
-    if not named:
-        return []
-    if not (_exists(named) and Path(named).is_dir()):
-        raise ParameterError(
-            FOLDER_VARIABLE if folder is None else "latency-folder", named, "must be a folder of profiles"
-        )
-    return sorted(Path(named).glob("*.json"))
 
 
 def _exists(name: str) -> bool:

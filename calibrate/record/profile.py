@@ -170,13 +170,12 @@ class Profile(Record):
         """
         if not self.engines:
             raise ParameterError("profile", self.name, "holds no timings; see 'specplan profile list'")
-        for role in names:
+        renamed = {}
+        for role, name in names.items():
             if role not in self.placement:
-                raise ParameterError(
-                    "model", role, f"must be a role of the profile: {', '.join(sorted(self.placement))}"
-                )
-        dtypes = {role: model.dtype for role, model in self.models.items()}
-        renamed = {role: ModelRecord(name=name, dtype=dtypes.get(role, "")) for role, name in names.items()}
+                rule = f"must be a role of the profile: {', '.join(sorted(self.placement))}"
+                raise ParameterError("model", role, rule)
+            renamed[role] = ModelRecord(name=name, dtype=self.models[role].dtype if role in self.models else "")
         measured = ", ".join(f"{role}: {self.models[role].name}" for role in names if role in self.models)
         notes = [*self.provenance.notes, f"timings of profile {self.name}" + (f" ({measured})" if measured else "")]
         return Profile(
@@ -210,8 +209,9 @@ class Profile(Record):
                 raise ParameterError("latency", latency.name, f"has timings of the {role} {timed}, not of {own}")
         note = f"timings of profile {latency.name}: {latency.provenance.device or latency.provenance.cpu}"
         provenance = self.provenance.model_copy(update={"notes": [*self.provenance.notes, note]})
-        changed = {"engines": latency.engines, "placement": latency.placement, "provenance": provenance}
-        return self.model_copy(update=changed)
+        return self.model_copy(
+            update={"engines": latency.engines, "placement": latency.placement, "provenance": provenance}
+        )
 
     def with_answers_of(self, others: Sequence[Profile]) -> Profile:
         """Return this profile with the answers of other profiles of the same models added to its texts.
@@ -240,7 +240,13 @@ class Profile(Record):
                     rule = f"has an answer to {answer.problem} that is here already"
                     raise ParameterError("others", other.name, rule)
                 own.add(_draw(answer))
-                texts.append(_as_text(answer, other.name, scale))
+                steps = []
+                for step in answer.steps:
+                    read = {"prompt_tokens": round(scale * step.verdict.prompt_tokens)}
+                    changed = {"verdict": step.verdict.model_copy(update=read), "candidates": []}
+                    steps.append(step.model_copy(update=changed))
+                named = f"{answer.problem} ({other.name})"
+                texts.append(answer.model_copy(update={"problem": named, "steps": steps, "beams": []}))
             source = f"{other.provenance.engine} {other.provenance.engine_version}, {other.provenance.created}"
             notes.append(f"{len(other.all_answers)} texts are of profile {other.name} ({source})")
         provenance = self.provenance.model_copy(update={"notes": notes})
@@ -315,15 +321,6 @@ def _mean_read(profile: Profile) -> float:
     """Mean tokens that the judge read per verdict; 1 where there is no verdict."""
     read = [step.verdict.prompt_tokens for answer in profile.all_answers for step in answer.steps]
     return max(sum(read) / len(read), 1.0) if read else 1.0
-
-
-def _as_text(answer: RecordedAnswer, source: str, scale: float) -> RecordedAnswer:
-    """An answer of another profile as a text: one draft per position, and no beams."""
-    steps = []
-    for step in answer.steps:
-        verdict = step.verdict.model_copy(update={"prompt_tokens": round(scale * step.verdict.prompt_tokens)})
-        steps.append(step.model_copy(update={"verdict": verdict, "candidates": []}))
-    return answer.model_copy(update={"problem": f"{answer.problem} ({source})", "steps": steps, "beams": []})
 
 
 def _one_line(where: str, error: ValidationError) -> str:

@@ -93,23 +93,16 @@ def spoiling(answers: Sequence[RecordedAnswer]) -> Spoiling | None:
             return None
         (clean if all(right) else spoilt).append(answer.answer_correct)
         n_wrong += [] if all(right) else [right.count(False)]
+    low, high = 0.0, 1.0
+    for _ in range(60):  # bisection for the probability whose powers sum to the number of right ones with wrong steps
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if sum(middle**w for w in n_wrong) < sum(spoilt) else (low, middle)
     return Spoiling(
         right_if_clean=sum(clean) / len(clean) if clean else 1.0,
         right_if_spoilt=sum(spoilt) / len(spoilt) if spoilt else 0.0,
         n=len(clean) + len(spoilt),
-        forgiven=_forgiven(n_wrong, sum(spoilt)),
+        forgiven=high if spoilt else None,
     )
-
-
-def _forgiven(n_wrong: Sequence[int], n_right: int) -> float | None:
-    """The probability whose powers sum to the number of right answers with wrong steps; None without such answers."""
-    if not n_wrong:
-        return None
-    low, high = 0.0, 1.0
-    for _ in range(60):  # bisection: the sum increases with the probability
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if sum(middle**w for w in n_wrong) < n_right else (low, middle)
-    return high
 
 
 def expected_accuracy(counts: Sequence[Counts], effect: Spoiling) -> Estimate:

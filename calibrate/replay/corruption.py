@@ -1,45 +1,41 @@
 r"""Corruption, estimated from recorded answers: the share of acceptance that is lost after a wrong committed step.
 
 A comparison of acceptance before and after a wrong step over all answers is biased: an answer with many accepted drafts
-has a false accept early, an answer with few rarely has one, so that the two sides have different problems (80 synthetic
-answers of 8 steps, acceptance .70 with standard deviation .25 between answers, no corruption: the comparison gives
--.12). Here each answer has an acceptance of its own: with :math:`a_i` logit-normal over answers,
+has a false accept early, an answer with few rarely has one, so that the two sides have different problems. Here each
+answer has an acceptance of its own: with :math:`a_i` logit-normal over answers,
 
 .. math:: \text{accepted before} \sim \mathrm{Bin}(n_i, a_i), \qquad
           \text{accepted after} \sim \mathrm{Bin}(m_i, a_i (1 - \kappa)),
 
-and kappa maximises the likelihood in which the :math:`a_i` are integrated out. The position of the wrong step depends
-on the verdicts before it, but a stopping rule cancels in the likelihood. The interval is that of the likelihood ratio.
-Assumptions: given the answer, verdicts are independent, and whether a step is wrong does not depend on the difficulty
-of the answer.
+and kappa maximises the likelihood in which the :math:`a_i` are integrated out; a stopping rule cancels in it. The
+interval is that of the likelihood ratio. Assumptions: given the answer, verdicts are independent, and whether a step is
+wrong does not depend on the difficulty of the answer.
 
-A judge compares a draft with the target's step; a scorer reads the draft without one, and may give it a higher score
-after a wrong step. For such verifiers kappa may be negative: then a share of -kappa of the drafts that would have been
-refused are accepted after a wrong step. Answers verified by a judge have few wrong steps, and these on questions that
-are too hard for the target; methods that decide by scores write many more steps after wrong ones. So their kappa is
-estimated on answers of the draft model where such were recorded, up to the first refused step: the steps after a wrong
-one against the drafts of the same positions in the recorded answer, whose context is right. (Scores also fall with
-position; a comparison with the first steps would count that as corruption.)
+A scorer reads a draft without the target's step, and may give it a higher score after a wrong step: then kappa is
+negative, a share of -kappa of the drafts that would have been refused are accepted. Answers verified by a judge have
+few wrong steps, so the kappa of scorers is estimated on answers of the draft model where such were recorded, up to the
+first refused step: the steps after a wrong one against the drafts of the same positions in the recorded answer, whose
+context is right. (Scores also fall with position; a comparison with the first steps would count that as corruption.)
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrate.record.answer_records import RecordedAnswer
-from calibrate.replay.accuracy import accepts
+from calibrate.replay.accuracy import Spoiling, accepts, spoiling
 from calibrate.replay.traces import trace_of
 from sim.answers.traces import AnswerTrace
 from sim.estimate import Estimate
 from sim.roles import JUDGE, REWARD, SCORER
 
-__all__ = ["corruption", "corruption_of", "least_corruption"]
+__all__ = ["Recorded", "corruption", "corruption_of", "least_corruption"]
 
 Row: TypeAlias = tuple[int, int, int, int]
 """Counts of an answer: verdicts up to its first wrong committed step, accepted among them; verdicts after, accepted."""
@@ -177,3 +173,29 @@ def _profile_likelihood(rows: Sequence[Row]) -> Callable[[float], float]:
         return known[kappa]
 
     return profile
+
+
+class Recorded:
+    """The answers of a profile, and estimates from them, of which a plan needs each many times."""
+
+    def __init__(self, answers: Sequence[RecordedAnswer]) -> None:
+        self._answers = answers
+        self._corruption: dict[tuple[str, float | None], tuple[str, Estimate] | None] = {}
+
+    @cached_property
+    def traces(self) -> tuple[AnswerTrace, ...]:
+        """The traces that are replayed."""
+        return tuple(map(trace_of, self._answers))
+
+    @cached_property
+    def spoiling(self) -> Spoiling | None:
+        """Effect of wrong steps on an answer; None where there is no ground truth."""
+        return spoiling(self._answers)
+
+    def corruption(self, role: str = JUDGE, threshold: float | None = None) -> tuple[str, Estimate] | None:
+        """Return the role and its `corruption`; the judge and the judge's where its own verdicts do not suffice."""
+        key = role, threshold
+        if key not in self._corruption:
+            each = ((who, corruption(self._answers, who, at, traces=self.traces)) for who, at in (key, (JUDGE, None)))
+            self._corruption[key] = next(((who, known) for who, known in each if known is not None), None)
+        return self._corruption[key]

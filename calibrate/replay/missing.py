@@ -14,20 +14,8 @@ from typing import Final, Self
 from calibrate.record.answer_records import StepRecord
 from calibrate.record.profile import Profile
 from calibrate.replay.token_level import TokenLevel
-from calibrate.replay.traces import candidates_known
 from sim.configuration import Configuration
-from sim.roles import (
-    CHOOSER,
-    DRAFT,
-    DRAFT_LIKELIHOOD,
-    EMBEDDING,
-    EXACT,
-    GATE,
-    JUDGE,
-    LIKELIHOOD,
-    RANDOM,
-    REWARD,
-)
+from sim.roles import CHOOSER, DRAFT, DRAFT_LIKELIHOOD, EMBEDDING, EXACT, GATE, JUDGE, LIKELIHOOD, RANDOM, REWARD
 
 __all__ = ["Known", "needed_roles"]
 
@@ -66,8 +54,6 @@ def needed_roles(configuration: Configuration) -> frozenset[str]:
 class Known:
     """Verdicts, scores and candidates that a profile has; computed once for many configurations."""
 
-    name: str
-    """Name of the profile."""
     drawn: bool
     """Whether its answers are drawn around published figures."""
     scores: tuple[frozenset[str], ...]
@@ -83,22 +69,23 @@ class Known:
     token_level: TokenLevel
 
     @classmethod
-    def of(cls, profile: Profile) -> Self:
+    def of(cls, profile: Profile, token_level: TokenLevel) -> Self:
         """Return the data that a profile has."""
         steps = [step for answer in profile.answers for step in answer.steps]
         drafts = min((1 + len(step.candidates) for step in steps), default=0)
         positions = [position for answer in profile.answers for position in answer.beams]
+        counts = [len(one.tokens) for position in positions for one in (position.drafts, position.targets)]
+        beams = min(counts) if counts and all(answer.beams for answer in profile.answers) else 0
         rewarded = all(REWARD in position.targets.scores for position in positions)
         beam_scores = _in_all(position.drafts.scores for position in positions)
         return cls(
-            name=profile.name,
             drawn=profile.published is not None and not profile.answers,
             scores=tuple(_in_all(_scores(step, draft) for step in steps) for draft in range(drafts)),
-            judged=min((_judged(step) for step in steps), default=0),
-            beams=candidates_known(profile.answers),
+            judged=min((1 + next(_unjudged(step), len(step.candidates)) for step in steps), default=0),
+            beams=beams,
             beam_scores=beam_scores if rewarded else beam_scores - {REWARD},
             timed=frozenset(role for role, seconds in profile.role_seconds.items() if seconds),
-            token_level=TokenLevel(profile),
+            token_level=token_level,
         )
 
     def missing(self, configuration: Configuration, *, answers: bool = True) -> tuple[str, ...]:
@@ -157,10 +144,9 @@ def _scores(step: StepRecord, draft: int) -> Mapping[str, float]:
     return {**step.draft.scores, **judge}
 
 
-def _judged(step: StepRecord) -> int:
-    """Number of drafts of a position before the first that the judge did not see."""
-    unseen = (i for i, draft in enumerate(step.candidates, 1) if draft.accepted is None)
-    return next(unseen, 1 + len(step.candidates))
+def _unjudged(step: StepRecord) -> Iterator[int]:
+    """Indices of the candidates of a position that the judge did not see."""
+    return (i for i, draft in enumerate(step.candidates) if draft.accepted is None)
 
 
 def _in_all(scores: Iterable[Iterable[str]]) -> frozenset[str]:

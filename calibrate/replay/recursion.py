@@ -80,21 +80,12 @@ def unshared_seconds(system: System, configuration: Configuration, indices: Sequ
     if verify_s is None:
         judge = system.costs[system.placement[JUDGE]]
         verify_s = judge.request_s + judge.prefill(1)
+    k1, target_cut, draft_cut = configuration.k1, written > limit, proposed > limit
     if configuration.method == "lr-sync":
-        judged_good = _judged(accepted, written > limit, proposed > limit, rules)
-        return sync_seconds(
-            target_s, draft_s, judged_good, k1=configuration.k1, verify_s=verify_s, barrier=rules.barrier
-        )
-    commits, _ = async_recursion(
-        target_s,
-        draft_s,
-        accepted,
-        k1=configuration.k1,
-        verify_s=verify_s,
-        rules=rules,
-        target_truncated=written > limit,
-        draft_truncated=proposed > limit,
-    )
+        judged_good = _judged(accepted, target_cut, draft_cut, rules)
+        return sync_seconds(target_s, draft_s, judged_good, k1=k1, verify_s=verify_s, barrier=rules.barrier)
+    cut = {"target_truncated": target_cut, "draft_truncated": draft_cut}
+    commits, _ = async_recursion(target_s, draft_s, accepted, k1=k1, verify_s=verify_s, rules=rules, **cut)
     return np.asarray(commits[:, -1])
 
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 
-from calibrate.costs.fit import fit_cost
-from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord
+from calibrate.costs.fit import fit_cost, reread_tokens
+from calibrate.record.answer_records import Generated, RecordedAnswer
 from calibrate.record.profile import Profile
 from calibrate.replay.accuracy import rates_text, said, share
 from calibrate.replay.corruption import corruption
-from calibrate.replay.recorded import reread_tokens
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals
 from sim.roles import DRAFT, TARGET
 
 __all__ = ["Acceptance", "acceptance", "cost_ratio", "replay_error", "summarise"]
+
+_TARGET: Final = "  T       target step               "
+"""Beginning of the line on the target's steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +45,7 @@ def acceptance(answers: Sequence[RecordedAnswer]) -> Acceptance:
     accepted = np.array([sum(chain) for chain in chains], dtype=np.float64)
     judged = np.array([len(chain) for chain in chains], dtype=np.float64)
     pairs = [(a, b) for chain in chains for a, b in pairwise(chain)]
-    steps = [step for answer in answers for step in answer.steps]
+    told = [s.verdict for answer in answers for s in answer.steps if s.verdict.same_meaning is not None]
     alpha = ratio_of_totals(accepted, judged, estimator="accepted / judged, clustered by answer")
     if alpha.value in (0.0, 1.0) or len(answers) < 2:  # a spread of 0 would give a width of 0
         alpha = proportion(int(accepted.sum()), int(judged.sum()))
@@ -54,14 +57,9 @@ def acceptance(answers: Sequence[RecordedAnswer]) -> Acceptance:
         after_accepted=share([b for a, b in pairs if a]),
         after_rejected=share([b for a, b in pairs if not a]),
         between_problems=float(np.sqrt(max(own.var(ddof=1) - chance, 0.0))) if len(own) > 1 else 0.0,
-        false_accepts=_disagreement(steps, accepted=True),
-        false_rejects=_disagreement(steps, accepted=False),
+        false_accepts=share([not v.same_meaning for v in told if v.accepted]),
+        false_rejects=share([bool(v.same_meaning) for v in told if not v.accepted]),
     )
-
-
-def _disagreement(steps: Sequence[StepRecord], *, accepted: bool) -> Estimate | None:
-    known = [s.verdict for s in steps if s.verdict.accepted is accepted and s.verdict.same_meaning is not None]
-    return share([verdict.same_meaning is not accepted for verdict in known])
 
 
 def cost_ratio(answers: Sequence[RecordedAnswer]) -> Estimate:
@@ -86,7 +84,10 @@ def replay_error(profile: Profile) -> dict[str, Estimate]:
     modelled, measured = np.zeros((3, len(profile.answers))), np.zeros((3, len(profile.answers)))
     for i, answer in enumerate(profile.answers):
         context, new = answer.prompt_tokens, answer.prompt_tokens
-        for tokens, measured_s in _requests(answer.baseline, whole=whole):
+        requests = [(step.tokens, step.seconds) for step in answer.baseline]
+        if whole and requests:  # one for the answer, else one for each step
+            requests = [(sum(tokens for tokens, _ in requests), sum(seconds for _, seconds in requests))]
+        for tokens, measured_s in requests:
             modelled[0, i] += plain.alone(tokens, new, context)
             measured[0, i] += measured_s
             context, new = context + tokens, 0
@@ -106,13 +107,6 @@ def replay_error(profile: Profile) -> dict[str, Estimate]:
     return {name: ratio_of_totals(ours, theirs, estimator="modelled / measured") for name, ours, theirs in both}
 
 
-def _requests(steps: Sequence[Generated], *, whole: bool) -> list[tuple[int, float]]:
-    """Tokens and seconds of the requests of an answer: one, or one for each step."""
-    if whole and steps:
-        return [(sum(step.tokens for step in steps), sum(step.seconds for step in steps))]
-    return [(step.tokens, step.seconds) for step in steps]
-
-
 def _side_by_side(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
     """End times of two engines that start together, s; each given as its seconds without the other and its slowdown."""
     if one[0] * one[1] > other[0] * other[1]:
@@ -125,13 +119,16 @@ def summarise(profile: Profile) -> list[str]:
     """Describe a measured profile in lines of text."""
     answers = profile.answers
     steps = [step for answer in answers for step in answer.steps]
-    alone = [step for answer in answers for step in answer.baseline]  # of a target without a draft
     more = f"{len(profile.texts)} more that were not timed, " if profile.texts else ""
     lines = [
         f"{profile.name}: {len(answers)} answers, {more}"
         f"{sum(len(answer.steps) for answer in profile.all_answers)} judged steps, {profile.provenance.device}, "
         f"{profile.provenance.engine} {profile.provenance.engine_version}",
-        *(_of_steps(answers, steps, profile.all_answers) if steps else [_target_line(alone)]),
+        *(
+            _of_steps(profile)
+            if steps
+            else [_TARGET + _seconds_and_tokens([step for answer in answers for step in answer.baseline])]
+        ),
     ]
     lines += [_engine_line(profile, name) for name in profile.engines]
     for ngram in profile.ngram:
@@ -150,24 +147,17 @@ def summarise(profile: Profile) -> list[str]:
     return lines
 
 
-def _target_line(steps: Sequence[Generated]) -> str:
-    seconds, tokens = [step.seconds for step in steps], [step.tokens for step in steps]
-    return f"  T       target step               {_milliseconds(seconds)}, {_tokens(tokens)}"
-
-
-def _of_steps(
-    answers: Sequence[RecordedAnswer], steps: Sequence[StepRecord], all_answers: Sequence[RecordedAnswer]
-) -> list[str]:
+def _of_steps(profile: Profile) -> list[str]:
     """Return the lines on both models' steps and their verdicts: times of timed answers, verdicts of all."""
+    all_answers, steps = profile.all_answers, [step for answer in profile.answers for step in answer.steps]
     judged = acceptance(all_answers)
     lines = [
         f"  alpha1  step acceptance           {said(judged.alpha1)}",
         f"          after accepted, rejected  {said(judged.after_accepted)}; {said(judged.after_rejected)}",
         f"          between problems          sd {judged.between_problems:.3f} beyond chance",
-        f"  c1      draft / target step time  {said(cost_ratio(answers))}",
-        _target_line([step.target for step in steps]),
-        f"          draft step                {_milliseconds([s.draft.seconds for s in steps])}, "
-        f"{_tokens([s.draft.tokens for s in steps])}",
+        f"  c1      draft / target step time  {said(cost_ratio(profile.answers))}",
+        _TARGET + _seconds_and_tokens([step.target for step in steps]),
+        f"          draft step                {_seconds_and_tokens([step.draft for step in steps])}",
         f"          verification              {_milliseconds([s.verdict.seconds for s in steps])}",
     ]
     if judged.false_accepts is not None:
@@ -185,10 +175,10 @@ def _milliseconds(seconds: Sequence[float]) -> str:
     return f"{estimate.value:.1f} ± {estimate.stderr:.1f} ms"
 
 
-def _tokens(tokens: Sequence[int]) -> str:
-    values = np.array(tokens, dtype=np.float64)
-    spread = values.std(ddof=1) / values.mean() if values.size > 1 else 0.0
-    return f"{values.mean():.1f} tokens (CV {spread:.2f})"
+def _seconds_and_tokens(steps: Sequence[Generated]) -> str:
+    tokens = np.array([step.tokens for step in steps], dtype=np.float64)
+    spread = tokens.std(ddof=1) / tokens.mean() if tokens.size > 1 else 0.0
+    return f"{_milliseconds([step.seconds for step in steps])}, {tokens.mean():.1f} tokens (CV {spread:.2f})"
 
 
 def _engine_line(profile: Profile, name: str) -> str:

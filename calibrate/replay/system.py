@@ -15,12 +15,11 @@ from typing import Any, Final, get_args
 
 import numpy as np
 
-from calibrate.costs.fit import CostFit, fit_cost
+from calibrate.costs.fit import CostFit, fit_cost, reread_tokens
 from calibrate.record.engine_records import Use
-from calibrate.record.profile import Profile, Published
+from calibrate.record.profile import Profile, Published, PublishedValue
 from calibrate.replay.assumptions import ASSUMED, HALF_WIDTHS, Assumptions
-from calibrate.replay.corruption import least_corruption
-from calibrate.replay.recorded import Recorded, reread_tokens
+from calibrate.replay.corruption import Recorded, least_corruption
 from sim.answers.acceptance import Acceptance
 from sim.answers.drawn import Behaviour, SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
@@ -60,12 +59,11 @@ class System:
     seconds : mean time of roles without an engine, s.
     shared : role without an engine -> name of the processor on which it takes that time; others have their own.
     graded_choice : whether a choice among candidates is a request for each of them, not one for all.
-    passes : role -> source of the tokens that each pass of its engine commits; for other roles a token per iteration.
+    passes : role -> source of the tokens that each pass of its engine commits; default a token per iteration.
     beside : engine name -> its time while another engine works / while none does, [-]; other engines are slowed only by
         engines of the same processor, which they share equally.
     waking : engine name -> additional time of its first prefill after a rest, s; default 0.
-    joins : engine name -> what its passes take that read prompts, of engines that read them in the passes of others;
-        those without an entry read them between passes.
+    joins : engine name -> what its passes take that read prompts; those without an entry read them between passes.
     pace : engine name -> time of its iterations and prefills / time by ``costs``, [-]; default 1.
     moved : engines that share their processor with others than in the measurement: neither ``beside`` nor the times
         with several clients apply to them.
@@ -99,25 +97,18 @@ class System:
         return replace(self, use=use, **_in(self.fits[use]))
 
     def with_clients(self, in_flight: float) -> System:
-        """Return the system with the engine times of so many answers in flight: of methods that write steps.
-
-        Where times of engines were given in place of the fitted ones, they stay.
-        """
+        """Return the system with the engine times of so many answers in flight; times that were given stay."""
         if self.use != "steps" or in_flight <= 1.0 or self.pace:
             return self
         fits = self.fits.get(self.use, {})
         return replace(self, pace={name: fits[name].slowdown(in_flight) for name in fits.keys() - self.moved})
 
     def placed(self, places: Mapping[str, str]) -> System:
-        """Return the system with engines moved to other processors.
-
-        Engines of one processor share it equally while they work. The measured slowdown by another engine is dropped
-        for engines that share their processor with others than in the measurement.
+        """Return the system with engines moved to other processors, whose engines share them equally while they work.
 
         Parameters
         ----------
-        places : role -> role to whose processor its engine is moved, or ``own``: a
-            processor of its own.
+        places : role -> role to whose processor its engine is moved, or ``own``: a processor of its own.
 
         Raises
         ------
@@ -137,7 +128,11 @@ class System:
                 rule = f"runs on the engine of the {others[0]}: it cannot be moved without it"
                 raise ParameterError("place", role, rule)
             devices[engine] = f"{engine}, own" if place == _OWN else devices[self.placement[place]]
-        moved = frozenset(name for name in devices if _mates(name, devices) != _mates(name, self.devices))
+
+        def mates(name: str, of: Mapping[str, str]) -> set[str]:
+            return {other for other, device in of.items() if device == of[name]}
+
+        moved = frozenset(name for name in devices if mates(name, devices) != mates(name, self.devices))
         return replace(self, devices=devices, moved=moved)
 
     def engines(self) -> dict[str, Engine]:
@@ -173,11 +168,6 @@ class System:
         return name if shared and name in self.beside and name not in self.moved else device
 
 
-def _mates(name: str, devices: Mapping[str, str]) -> set[str]:
-    """The engines on the processor of ``name``, including itself."""
-    return {other for other, device in devices.items() if device == devices[name]}
-
-
 def system_of(
     profile: Profile,
     *,
@@ -207,10 +197,8 @@ def system_of(
         modelled = _published(profile.published, rng, _assumed(rng))
         return replace(modelled, **_timed(profile, rng)) if profile.engines else modelled
     recorded = recorded or Recorded(profile.all_answers)
-    return System(
-        behaviour=TraceBehaviour(recorded.traces, _corruption(recorded, rng, corruption)),
-        **_timed(profile, rng),
-    )
+    behaviour = TraceBehaviour(recorded.traces, _corruption(recorded, rng, corruption))
+    return System(behaviour=behaviour, **_timed(profile, rng))
 
 
 def _timed(profile: Profile, rng: np.random.Generator | None) -> dict[str, Any]:
@@ -265,8 +253,8 @@ def as_seen_by(
     if not isinstance(system.behaviour, TraceBehaviour):
         return system
     lost = _corruption(recorded, _generator(resample), corruption, role, threshold)
-    alone = role in (SCORER, REWARD)
-    return replace(system, behaviour=replace(system.behaviour, corruption=lost, ends_alone=alone))
+    own = replace(system.behaviour, corruption=lost, ends_alone=role in (SCORER, REWARD))
+    return replace(system, behaviour=own)
 
 
 def _generator(resample: int | None) -> np.random.Generator | None:
@@ -292,19 +280,18 @@ def _corruption(
 
 
 def _published(figures: Published, rng: np.random.Generator | None, assumptions: Assumptions) -> System:
-    def draw(name: str, default: float) -> float:
-        figure = getattr(figures, name)
+    def draw(figure: PublishedValue | None, default: float = 0.0) -> float:
         if figure is None:
             return default
         shift = 0.0 if rng is None else float(rng.uniform(-1.0, 1.0)) * figure.half_width
         return float(figure.value + shift)
 
-    alpha = min(max(draw("alpha1", 0.0), 0.0), 1.0)
-    c1 = draw("c1", 0.0)
-    target_s = draw("target_step_s", 0.0)
-    verify_s = max(draw("verify_s", 0.0), 0.0)
-    tokens = draw("mean_step_tokens", assumptions.mean_step_tokens)
-    cv = draw("step_length_cv", assumptions.step_length_cv)
+    alpha = min(max(draw(figures.alpha1), 0.0), 1.0)
+    c1 = draw(figures.c1)
+    target_s = draw(figures.target_step_s)
+    verify_s = max(draw(figures.verify_s), 0.0)
+    tokens = draw(figures.mean_step_tokens, assumptions.mean_step_tokens)
+    cv = draw(figures.step_length_cv, assumptions.step_length_cv)
     if not (c1 > 0.0 and target_s > 0.0 and tokens > 1.0):
         raise ParameterError("published", (c1, target_s, tokens), "needs c1 > 0, target_step_s > 0 and step tokens > 1")
     step = Lognormal(mean=tokens, cv=cv)
@@ -321,9 +308,20 @@ def _published(figures: Published, rng: np.random.Generator | None, assumptions:
         prompt_tokens=assumptions.prompt_tokens,
         seed=0,
     )
+    # The mean step takes the published time; steps longer than the limit count with the limit.
+    lengths = [n for i in range(64) for n in behaviour.answer(i).target_lengths()]
+    iteration_s = target_s / float(np.minimum(lengths, assumptions.step_limit).mean())
+    target = LinearCost(
+        base_s=iteration_s * (1.0 - assumptions.sequence_cost),
+        sequence_s=iteration_s * assumptions.sequence_cost,
+        context_s=iteration_s * assumptions.context_cost,
+        request_s=iteration_s,  # the first token; it does not delay other sequences
+    )
+    scaled = ("base_s", "sequence_s", "context_s", "request_s")
+    draft = replace(target, **{name: getattr(target, name) * c1 for name in scaled})
     return System(
         behaviour=behaviour,
-        costs=_published_costs(behaviour, c1, target_s, assumptions),
+        costs={TARGET: target, DRAFT: draft},
         placement={role: role for role in (TARGET, DRAFT)},
         devices={role: role for role in (TARGET, DRAFT)},
         seconds={JUDGE: verify_s},  # concurrent: LR's released code does not wait for a verdict before the next request
@@ -340,21 +338,3 @@ def _assumed(rng: np.random.Generator | None) -> Assumptions:
         shift = float(rng.uniform(0.0 if name == "persistence" else -1.0, 1.0)) * half_width
         drawn[name] = type(assumed)(round(assumed + shift) if isinstance(assumed, int) else assumed + shift)
     return replace(ASSUMED, **drawn)
-
-
-def _published_costs(
-    behaviour: SyntheticBehaviour, c1: float, target_s: float, assumptions: Assumptions
-) -> dict[str, Cost]:
-    """Costs with which the mean step takes the published time; steps longer than the limit count with the limit."""
-    lengths = [n for i in range(64) for n in behaviour.answer(i).target_lengths()]
-    mean_tokens = float(np.minimum(lengths, assumptions.step_limit).mean())
-    iteration_s = target_s / mean_tokens
-    target = LinearCost(
-        base_s=iteration_s * (1.0 - assumptions.sequence_cost),
-        sequence_s=iteration_s * assumptions.sequence_cost,
-        context_s=iteration_s * assumptions.context_cost,
-        request_s=iteration_s,  # the first token; it does not delay other sequences
-    )
-    scaled = ("base_s", "sequence_s", "context_s", "request_s")
-    draft = replace(target, **{name: getattr(target, name) * c1 for name in scaled})
-    return {TARGET: target, DRAFT: draft}

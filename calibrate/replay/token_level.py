@@ -10,102 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Final
+from dataclasses import replace
 
 import numpy as np
 
 from calibrate.costs.by_load import join_law
 from calibrate.costs.sweep import fit_passes
-from calibrate.record.engine_records import EngineRecord
 from calibrate.record.profile import Profile
 from calibrate.replay.system import System
-from calibrate.replay.token_passes import TokenDecoding, known_settings, token_decoding
+from calibrate.replay.token_passes import NESTED, TokenModel, token_decoding
 from calibrate.token_acceptance.curves import fitted_alpha2
 from sim.catalogue import KnobValue, method
 from sim.configuration import DEFAULT_TOKEN_METHOD, Configuration
 from sim.engines.costs import TableCost
-from sim.engines.protocol import Cost
 from sim.roles import DRAFT, TARGET
-from sim.serving.limits import JoinLaw
 from theory.errors import ParameterError
 
-__all__ = ["AveragedCost", "TokenLevel", "TokenModel", "with_token_speculation"]
+__all__ = ["TokenLevel", "TokenModel", "known_settings", "with_token_speculation"]
 
 _SEED = 0x746F6B65
-_ROW_COST: Final = 0.0012
-"""Time that each further token of a sequence adds to a pass of a published target (32B on two H100), as a share of a
-pass of one token: by `theory.hardware.passes` 0.0012 at 1 to 7 sequences of up to 9 tokens, 0.0015 at 16."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenModel:
-    """Model of a token-level method at given settings: tokens and cost of a pass."""
-
-    k2: int
-    """Most tokens per target pass; 1 is plain decoding."""
-    tokens_per_pass: float
-    """Mean tokens that a pass commits, >= 1; for published profiles per time of a plain pass."""
-    low: float
-    """Lower end of ``tokens_per_pass`` by the model's assumption (equal to it where passes were recorded)."""
-    high: float
-    """Upper end."""
-    note: str
-    """Source of the numbers, for tables."""
-    cut_tokens: float = 0.0
-    """Published profiles: mean tokens beyond the end of a step that its last pass commits and that are discarded."""
-    decoding: TokenDecoding | None = None
-    """The passes and their cost; None: mean passes for the target and, as in LR's released code, the draft, including
-    the first token of a step (published step times do not separate prefill and decoding)."""
-    join: JoinLaw | None = None
-    """What its passes take that read prompts; None: as passes of plain decoding."""
-
-    @property
-    def most_rows(self) -> int:
-        """Most rows of a sequence in a pass: positions of the target in flight."""
-        return self.k2 if self.decoding is None else max(self.k2, *self.decoding.cost.rows)
-
-    def seconds_per_token(self, plain: Cost, batch: int) -> float:
-        """Return the seconds per committed token of each of ``batch`` sequences, with empty contexts."""
-        if self.decoding is None:
-            return self.averaged(plain).iteration(batch, 0.0)
-        return self.decoding.cost.iteration(batch, 0.0) / self.tokens_per_pass
-
-    def averaged(self, plain: Cost, *, cut: bool = False) -> AveragedCost:
-        """Return the cost of an engine of which only the mean pass is known; ``cut``: with tokens lost at step ends."""
-        return AveragedCost(
-            plain,
-            self.tokens_per_pass,
-            rows_s=_ROW_COST * (self.k2 - 1) * plain.iteration(1, 0.0),
-            cut_tokens=self.cut_tokens if cut else 0.0,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class AveragedCost:
-    """Cost per committed token of an engine whose every pass commits the mean number of tokens."""
-
-    inner: Cost
-    tokens_per_pass: float
-    rows_s: float = 0.0
-    """Time that the drafts of each further sequence add to a pass, s; ``tokens_per_pass`` includes the first's."""
-    cut_tokens: float = 0.0
-    """Mean tokens that a request generates beyond its end."""
-
-    @property
-    def request_s(self) -> float:
-        """Latency of a request outside the engine, and time of the tokens beyond its end, s."""
-        beyond_s = self.cut_tokens * self.inner.iteration(1, 0.0)
-        return (self.inner.request_s + beyond_s) / self.tokens_per_pass
-
-    def iteration(self, batch: int, context: float) -> float:
-        """Seconds per committed token of each sequence."""
-        return (self.inner.iteration(batch, context) + self.rows_s * (batch - 1)) / self.tokens_per_pass
-
-    def prefill(self, n_tokens: int) -> float:
-        """Seconds until the first token."""
-        return self.inner.prefill(n_tokens) / self.tokens_per_pass
 
 
 class TokenLevel:
@@ -115,6 +38,8 @@ class TokenLevel:
         self.profile = profile
         self._known: dict[tuple[object, ...], TokenModel | None] = {}
         self._tables: dict[tuple[str, int | None], tuple[dict[int, TableCost], np.random.Generator | None]] = {}
+        """Times of passes by their tokens, and the generator in its state after the fit."""
+        self._timed_methods: frozenset[str] | None = None
 
     def model(self, configuration: Configuration, system: System, resample: int | None = None) -> TokenModel | None:
         """Return the model of a configuration's token level; None if it has none.
@@ -157,32 +82,39 @@ class TokenLevel:
         if self.profile.published is not None:
             k2 = knobs.get("k2")
             return _published(self.profile, int(k2)) if token == DEFAULT_TOKEN_METHOD and k2 is not None else None
-        tables, rng = self._pass_tables(token, resample)
-        decoding = token_decoding(self.profile, token, knobs, system.fits, rng, use=system.use, tables=tables)
-        if decoding is None:
-            return None
-        mean = decoding.tokens_per_pass
-        k2, note = decoding.k2, decoding.note
-        join = join_law(self._target, decoding.cost, token)
-        return TokenModel(k2=k2, tokens_per_pass=mean, low=mean, high=mean, note=note, decoding=decoding, join=join)
-
-    def _pass_tables(self, token: str, resample: int | None) -> tuple[dict[int, TableCost], np.random.Generator | None]:
-        """Times of passes by their tokens, and the generator in its state after the fit."""
+        target = self.profile.engines[self.profile.placement[TARGET]]
+        if self._timed_methods is None:
+            self._timed_methods = target.timed_methods
         own = token if token in self._timed_methods else ""
         if (own, resample) not in self._tables:
             rng = None if resample is None else np.random.default_rng([_SEED, resample])
-            self._tables[own, resample] = fit_passes(self._target, rng, method=own), rng
+            self._tables[own, resample] = fit_passes(target, rng, method=own), rng
         tables, used = self._tables[own, resample]
-        return tables, deepcopy(used)
+        decoding = token_decoding(
+            self.profile, token, knobs, system.fits, deepcopy(used), use=system.use, tables=tables
+        )
+        if decoding is None:
+            return None
+        assert decoding.cost is not None
+        return replace(decoding, join=join_law(target, decoding.cost, token))
 
-    @cached_property
-    def _timed_methods(self) -> frozenset[str]:
-        """Methods whose own passes were timed."""
-        return self._target.timed_methods
 
-    @property
-    def _target(self) -> EngineRecord:
-        return self.profile.engines[self.profile.placement[TARGET]]
+def known_settings(profile: Profile, method: str) -> list[dict[str, int | float | str | bool]]:
+    """Return the settings of a method that the profile can predict, with each smaller ``k2``; smallest k2 first."""
+    by_settings = {}
+    for record in profile.token:
+        if record.method != method or not record.passes:
+            continue
+        depths = range(2, record.k2 + 1) if method in NESTED else (record.k2,)
+        for k2 in depths:
+            one = {**record.settings, "k2": k2}
+            by_settings[tuple(sorted(one.items()))] = one
+    for ngram in profile.ngram if method == "prompt-lookup" else ():
+        for k2 in range(2, ngram.n_speculative + 2):
+            one = {"k2": k2, "max_ngram": ngram.max_ngram}
+            if not any(all(other.get(name) == value for name, value in one.items()) for other in by_settings.values()):
+                by_settings[tuple(sorted(one.items()))] = one
+    return sorted(by_settings.values(), key=lambda one: (one["k2"], str(sorted(one.items()))))
 
 
 def with_token_speculation(system: System, model: TokenModel | None, *, steps: bool = False) -> System:
@@ -195,11 +127,10 @@ def with_token_speculation(system: System, model: TokenModel | None, *, steps: b
     if model is None or model.k2 == 1:
         return system
     target = system.placement[TARGET]
-    if model.decoding is not None:
-        cost = model.decoding.cost
-        passes = {**system.passes, TARGET: model.decoding.source}
+    if model.source is not None and model.cost is not None:
+        costs = {**system.costs, target: model.cost}
         joins = system.joins if model.join is None else {**system.joins, target: model.join}
-        return replace(system, costs={**system.costs, target: cost}, passes=passes, joins=joins)
+        return replace(system, costs=costs, passes={**system.passes, TARGET: model.source}, joins=joins)
     sped_up = {target, system.placement[DRAFT]}
     costs = {name: model.averaged(cost, cut=steps) if name in sped_up else cost for name, cost in system.costs.items()}
     return replace(system, costs=costs)
@@ -215,14 +146,12 @@ def _published(profile: Profile, k2: int) -> TokenModel | None:
     alpha2 = fitted_alpha2(known.value, at)
     geometric = float(g(alpha2, 0.0, k2))
     # The other extreme: a draft is right to its end or not at all, so that every position adds the same.
-    share = (known.value - 1.0) / (at - 1)
-    linear = 1.0 + share * (k2 - 1)
-    rounding = known.half_width
+    linear = 1.0 + (known.value - 1.0) / (at - 1) * (k2 - 1)
     return TokenModel(
         k2=k2,
         tokens_per_pass=geometric,
-        low=min(geometric, linear) - rounding,
-        high=max(geometric, linear) + rounding,
+        low=min(geometric, linear) - known.half_width,
+        high=max(geometric, linear) + known.half_width,
         cut_tokens=_cut_tokens(alpha2, k2),
         note=f"alpha2 = {alpha2:.3f} fitted to the published speedup {known.value:g} at k2 = {at} with c2 = 0",
     )

@@ -11,27 +11,28 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, chain, pairwise
 from typing import Final
 
 import numpy as np
 
-from calibrate.costs.fit import CostFit, slowdown_of
+from calibrate.costs.fit import CostFit, reread_tokens, slowdown_of
 from calibrate.costs.resampling import resampled_answers
 from calibrate.costs.sweep import fit_passes
 from calibrate.engines.token_vocabulary import imposed_on
 from calibrate.record.engine_records import Use
 from calibrate.record.profile import Profile
 from calibrate.record.token_records import NGramRecord, TokenAnswer, TokenRecord, TokenRequest
-from calibrate.replay.recorded import reread_tokens
 from sim.answers.token_passes import DrawnPasses, PassSource, RecordedPasses
 from sim.engines.costs import TableCost
 from sim.engines.pass_costs import PassCost, PassSeconds, PassTable, RowsAsBatch
+from sim.engines.protocol import Cost
 from sim.roles import DRAFT, TARGET
+from sim.serving.limits import JoinLaw
 
-__all__ = ["TokenDecoding", "counts_of", "known_settings", "split_passes", "token_decoding"]
+__all__ = ["NESTED", "AveragedCost", "TokenModel", "counts_of", "split_passes", "token_decoding"]
 
 Settings = Mapping[str, int | float | str | bool | None]
 
@@ -41,26 +42,85 @@ _UNSAID: Final = {"least": 0.0}
 """Settings of records that do not name them; other settings that are not named may have any value."""
 _MODELS: Final = frozenset({"draft-model", "eagle"})
 """Methods whose drafting takes a step of a model for each token."""
+_ROW_COST: Final = 0.0012
+"""Time that each further token of a sequence adds to a pass of a published target (32B on two H100), as a share of a
+pass of one token: by `theory.hardware.passes` 0.0012 at 1 to 7 sequences of up to 9 tokens, 0.0015 at 16."""
 _PADDING: Final = frozenset({"", "torch"})
 """Engines that pad the rows of a batch; also the name of unknown engines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokenDecoding:
-    """A token-level method with its settings on the target's engine."""
+class TokenModel:
+    """Model of a token-level method at given settings: tokens and cost of a pass."""
 
     k2: int
-    """Most tokens that a pass commits."""
+    """Most tokens per target pass; 1 is plain decoding."""
     tokens_per_pass: float
-    """Mean tokens that a pass commits, >= 1; the last pass of a text counts uncut."""
-    source: PassSource
-    """Source of the tokens that each pass of a step commits."""
-    cost: PassCost
-    """Cost of a pass."""
-    settings: Mapping[str, int | float | str | bool]
-    """The knobs that it was recorded with, but with the requested ``k2``."""
+    """Mean tokens that a pass commits, >= 1, the last one of a text uncut; for published profiles per time of a plain
+    pass."""
+    low: float
+    """Lower end of ``tokens_per_pass`` by the model's assumption (equal to it where passes were recorded)."""
+    high: float
+    """Upper end."""
     note: str
-    """Source of the passes and costs, for tables."""
+    """Source of the numbers, for tables."""
+    cut_tokens: float = 0.0
+    """Published profiles: mean tokens beyond the end of a step that its last pass commits and that are discarded."""
+    source: PassSource | None = None
+    """Source of the tokens that each pass of a step commits; None: mean passes for the target and, as in LR's released
+    code, the draft, including the first token of a step (published step times do not separate prefill and decoding)."""
+    cost: PassCost | None = None
+    """Cost of a pass, where there is a source."""
+    settings: Mapping[str, int | float | str | bool] = field(default_factory=dict)
+    """The knobs that it was recorded with, but with the requested ``k2``."""
+    join: JoinLaw | None = None
+    """What its passes take that read prompts; None: as passes of plain decoding."""
+
+    @property
+    def most_rows(self) -> int:
+        """Most rows of a sequence in a pass: positions of the target in flight."""
+        return self.k2 if self.cost is None else max(self.k2, *self.cost.rows)
+
+    def seconds_per_token(self, plain: Cost, batch: int) -> float:
+        """Return the seconds per committed token of each of ``batch`` sequences, with empty contexts."""
+        if self.cost is None:
+            return self.averaged(plain).iteration(batch, 0.0)
+        return self.cost.iteration(batch, 0.0) / self.tokens_per_pass
+
+    def averaged(self, plain: Cost, *, cut: bool = False) -> AveragedCost:
+        """Return the cost of an engine of which only the mean pass is known; ``cut``: with tokens lost at step ends."""
+        return AveragedCost(
+            plain,
+            self.tokens_per_pass,
+            rows_s=_ROW_COST * (self.k2 - 1) * plain.iteration(1, 0.0),
+            cut_tokens=self.cut_tokens if cut else 0.0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AveragedCost:
+    """Cost per committed token of an engine whose every pass commits the mean number of tokens."""
+
+    inner: Cost
+    tokens_per_pass: float
+    rows_s: float = 0.0
+    """Time that the drafts of each further sequence add to a pass, s; ``tokens_per_pass`` includes the first's."""
+    cut_tokens: float = 0.0
+    """Mean tokens that a request generates beyond its end."""
+
+    @property
+    def request_s(self) -> float:
+        """Latency of a request outside the engine, and time of the tokens beyond its end, s."""
+        beyond_s = self.cut_tokens * self.inner.iteration(1, 0.0)
+        return (self.inner.request_s + beyond_s) / self.tokens_per_pass
+
+    def iteration(self, batch: int, context: float) -> float:
+        """Seconds per committed token of each sequence."""
+        return (self.inner.iteration(batch, context) + self.rows_s * (batch - 1)) / self.tokens_per_pass
+
+    def prefill(self, n_tokens: int) -> float:
+        """Seconds until the first token."""
+        return self.inner.prefill(n_tokens) / self.tokens_per_pass
 
 
 def token_decoding(
@@ -72,7 +132,7 @@ def token_decoding(
     *,
     use: Use = "plain",
     tables: Mapping[int, TableCost] | None = None,
-) -> TokenDecoding | None:
+) -> TokenModel | None:
     """Return a token-level method with the passes and costs of a profile; None without a record at these settings.
 
     Parameters
@@ -108,24 +168,6 @@ def counts_of(profile: Profile, method: str, settings: Settings) -> TokenRecord 
     k2, longest = int(settings.get("k2") or 1), settings.get("max_ngram")
     deep = [r for r in profile.ngram if r.n_speculative >= k2 - 1 and r.passes and longest in (None, r.max_ngram)]
     return max(deep, key=lambda r: sum(r.accepted_at[: k2 - 1]) / r.passes, default=None)
-
-
-def known_settings(profile: Profile, method: str) -> list[dict[str, int | float | str | bool]]:
-    """Return the settings of a method that the profile can predict, with each smaller ``k2``; smallest k2 first."""
-    by_settings = {}
-    for record in profile.token:
-        if record.method != method or not record.passes:
-            continue
-        depths = range(2, record.k2 + 1) if method in NESTED else (record.k2,)
-        for k2 in depths:
-            one = {**record.settings, "k2": k2}
-            by_settings[tuple(sorted(one.items()))] = one
-    for ngram in profile.ngram if method == "prompt-lookup" else ():
-        for k2 in range(2, ngram.n_speculative + 2):
-            one = {"k2": k2, "max_ngram": ngram.max_ngram}
-            if not any(all(other.get(name) == value for name, value in one.items()) for other in by_settings.values()):
-                by_settings[tuple(sorted(one.items()))] = one
-    return sorted(by_settings.values(), key=lambda one: (one["k2"], str(sorted(one.items()))))
 
 
 def split_passes(passes: Sequence[tuple[int, int]], k2: int, recorded: int) -> list[tuple[int, int]]:
@@ -179,7 +221,7 @@ def _replayed(
     record: TokenRecord,
     k2: int,
     imposed: tuple[float, ...] | None,
-) -> TokenDecoding:
+) -> TokenModel:
     """Recorded passes; where engines impose acceptance, passes by these chances, which are no estimates."""
     answers = record.answers
     if rng is not None:
@@ -197,9 +239,11 @@ def _replayed(
         tokens = 1.0 + sum(imposed)
         note = f"{tokens:.2f} tokens per pass, imposed on the engine; times from {len(record.answers)} answers{nested}"
     cost = cost_of(_rows(answers, passes, record, k2), answers, (k2 - 1) / max(record.k2 - 1, 1))
-    return TokenDecoding(
+    return TokenModel(
         k2=k2,
         tokens_per_pass=tokens,
+        low=tokens,
+        high=tokens,
         source=source,
         cost=cost,
         settings={**record.settings, "k2": k2},
@@ -210,8 +254,7 @@ def _replayed(
 def _texts(request: TokenRequest, drafts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Tokens after the first, and tokens of each pass: of a request, and of each of its steps as if it were one.
 
-    A step has the passes that begin in it; tokens that the pass before committed beyond the step's beginning are left
-    out.
+    A step has the passes that begin in it; tokens of the pass before beyond the step's beginning are left out.
     """
     committed = tuple(right + 1 for _, right in drafts)
     if not committed:
@@ -231,7 +274,7 @@ def _counted(
     record: NGramRecord | TokenRecord,
     k2: int,
     answers: Sequence[TokenAnswer],
-) -> TokenDecoding:
+) -> TokenModel:
     """Independent passes with the counted probabilities, as the correlation between passes was not recorded.
 
     Their times are scaled to the method's answers at other settings, if there are any.
@@ -246,9 +289,11 @@ def _counted(
     known = {"max_ngram": record.max_ngram} if isinstance(record, NGramRecord) else record.settings
     longest = f" (n-grams up to {known['max_ngram']})" if "max_ngram" in known else ""
     cost = cost_of(rows, answers)
-    return TokenDecoding(
+    return TokenModel(
         k2=k2,
         tokens_per_pass=tokens,
+        low=tokens,
+        high=tokens,
         source=DrawnPasses(pmf=tuple(pmf.tolist())),
         cost=cost,
         settings={**known, "k2": k2},
@@ -269,10 +314,8 @@ def _rows(
 ) -> dict[int, float]:
     """Shares of passes by rows per sequence: as the engine computed them, or the drafted tokens + 1."""
     passes_by_rows: Counter[int] = Counter()
-    if k2 == record.k2:
-        for answer in answers:
-            for batch, rows, n, *_ in answer.decode:
-                passes_by_rows[rows] += n if batch == 1 else 0
+    for batch, rows, n, *_ in (one for answer in answers for one in answer.decode if k2 == record.k2):
+        passes_by_rows[rows] += n if batch == 1 else 0
     if not passes_by_rows:
         passes_by_rows = Counter(drafted + 1 for drafted, _ in passes)
     total = sum(passes_by_rows.values())
@@ -341,9 +384,8 @@ def _prefill_factor(profile: Profile, cost: TableCost, answers: Sequence[TokenAn
 def _wide(tables: Mapping[int, TableCost], fit: CostFit) -> PassSeconds:
     if len(tables) < 2:
         return RowsAsBatch(fit.cost)
-    factor = fit.factors.decode
-    scaled = {
-        rows: replace(table, seconds=tuple(factor * s for s in table.seconds), context_s=factor * table.context_s)
-        for rows, table in tables.items()
-    }
+    factor, scaled = fit.factors.decode, {}
+    for rows, table in tables.items():
+        seconds = tuple(factor * s for s in table.seconds)
+        scaled[rows] = replace(table, seconds=seconds, context_s=factor * table.context_s)
     return PassTable(scaled)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from calibrate.record.answer_records import CandidatesRecord, Generated, RecordedAnswer, StepRecord
 from sim.answers.traces import AnswerTrace, BeamStepTrace, DraftTrace, StepTrace
 
-__all__ = ["candidates_known", "trace_of"]
+__all__ = ["trace_of"]
 
 
 def trace_of(answer: RecordedAnswer) -> AnswerTrace:
@@ -15,7 +13,7 @@ def trace_of(answer: RecordedAnswer) -> AnswerTrace:
     return AnswerTrace(
         problem=answer.problem,
         prompt_tokens=answer.prompt_tokens,
-        steps=tuple(_step(step) for step in answer.steps),
+        steps=tuple(map(_step, answer.steps)),
         baseline=tuple(step.tokens for step in answer.baseline),
         beams=tuple(BeamStepTrace(drafts=_beam(p.drafts), targets=_beam(p.targets)) for p in answer.beams),
     )
@@ -35,7 +33,7 @@ def _step(step: StepRecord) -> StepTrace:
         draft_right=step.draft.correct,
         target_right=step.target.correct,
         scores=step.draft.scores,
-        others=tuple(_draft(draft) for draft in step.candidates),
+        others=tuple(map(_draft, step.candidates)),
     )
 
 
@@ -61,9 +59,3 @@ def _beam(record: CandidatesRecord) -> tuple[DraftTrace, ...]:
         )
         for i, n in enumerate(record.tokens)
     )
-
-
-def candidates_known(answers: Sequence[RecordedAnswer]) -> int:
-    """Return the number of candidates per position and model that every answer has; 0 for none."""
-    counts = [len(one.tokens) for a in answers for p in a.beams for one in (p.drafts, p.targets)]
-    return min(counts) if counts and all(answer.beams for answer in answers) else 0

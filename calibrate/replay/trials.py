@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from calibrate.costs.fit import CostFit
 from calibrate.record.profile import Profile
+from calibrate.replay.corruption import Recorded
 from calibrate.replay.missing import Known
-from calibrate.replay.recorded import Recorded
 from calibrate.replay.recursion import unshared_seconds
 from calibrate.replay.system import System, as_seen_by, system_of
 from calibrate.replay.token_level import TokenLevel, TokenModel, with_token_speculation
@@ -60,14 +60,14 @@ class Trials:
         self.profile = profile
         self.corruption = corruption
         self.token_level = TokenLevel(profile)
-        self._known = Known.of(profile)
+        self._known = Known.of(profile, self.token_level)
         self._own_answers = behaviour is None
         self._complete: set[Configuration] = set()
         self.recorded = Recorded(profile.all_answers)
         self._places = places
         made = replace(self._system_of(None), pace=slower)
         self.system = made if behaviour is None else replace(made, behaviour=behaviour)
-        self._variants: dict[int, System] = {}
+        self._variants: dict[int | None, System] = {None: self.system}
         self._seen: dict[tuple[str, float | None, int | None], Behaviour] = {}
 
     def trial(
@@ -94,11 +94,11 @@ class Trials:
             own = self.token_model(configuration)
             other = self.token_level.model(configuration, self._suited(configuration, variant), variant)
             assert own is not None
-            assert own.decoding is not None
+            assert own.source is not None
             assert other is not None
             target = system.placement[TARGET]
             slower = PacedCost(system.costs[target], own.tokens_per_pass / other.tokens_per_pass)
-            passes = {**system.passes, TARGET: own.decoding.source}
+            passes = {**system.passes, TARGET: own.source}
             system = replace(system, costs={**system.costs, target: slower}, passes=passes)
         return system.with_clients(in_flight).trial(configuration.algorithm(), configuration.spec.meets)
 
@@ -180,29 +180,26 @@ class Trials:
         """
         system, model = self._suited(configuration, None), self.token_model(configuration)
         fits = system.fits.get(system.use, {})
-        if not fits or model is None or model.decoding is None:
+        if not fits or model is None or model.cost is None:
             return fits
         target = system.placement[TARGET]
-        return {**fits, target: replace(fits[target], passes=model.decoding.cost)}
+        return {**fits, target: replace(fits[target], passes=model.cost)}
 
     def missing(self, configuration: Configuration) -> tuple[str, ...]:
         """Return the data that a configuration needs and the profile lacks (`calibrate.replay.missing.Known`)."""
         return self._known.missing(configuration, answers=self._own_answers)
 
     def _refuse_unknown(self, configuration: Configuration) -> None:
-        if configuration in self._complete:
-            return
-        unknown = self.missing(configuration)
+        unknown = () if configuration in self._complete else self.missing(configuration)
         if unknown:
             rule = f"needs what profile {self.profile.name!r} does not know: {'; '.join(unknown)}"
             raise ParameterError("configuration", configuration.name, rule)
         self._complete.add(configuration)
 
     def _suited(self, configuration: Configuration, variant: int | None) -> System:
-        if variant is not None and variant not in self._variants:
+        if variant not in self._variants:
             self._variants[variant] = self._system_of(variant)
-        system = self.system if variant is None else self._variants[variant]
-        return system.suited(configuration.spec, configuration.knobs)
+        return self._variants[variant].suited(configuration.spec, configuration.knobs)
 
     def _system_of(self, variant: int | None) -> System:
         made = system_of(self.profile, resample=variant, corruption=self.corruption, recorded=self.recorded)

@@ -64,16 +64,11 @@ def clopper_pearson(failures: int, trials: int, confidence: float) -> tuple[floa
     return float(low), float(high)
 
 
-def _distinct(losses: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Distinct losses and their counts: means of few decisions have few values."""
-    values, counts = np.unique(np.asarray(losses, dtype=np.float64), return_counts=True)
-    return values, counts.astype(np.float64)
-
-
-def _log_wealth(values: FloatArray, counts: FloatArray, level: float) -> FloatArray:
+def _log_wealth(losses: ArrayLike, level: float) -> FloatArray:
     """Log wealth of each constant bet after all losses, shape (bets,)."""
+    values, counts = np.unique(np.asarray(losses, dtype=np.float64), return_counts=True)  # means of few have few values
     stakes = _BETS / (1.0 - level)
-    return np.asarray(np.log1p(stakes[:, None] * (level - values)) @ counts, dtype=np.float64)
+    return np.asarray(np.log1p(stakes[:, None] * (level - values)) @ counts.astype(np.float64), dtype=np.float64)
 
 
 def betting_p_value(losses: ArrayLike, level: float) -> float:
@@ -94,22 +89,18 @@ def betting_p_value(losses: ArrayLike, level: float) -> float:
     >>> betting_p_value([0.0] * 120, 0.05) < 0.05 < betting_p_value([0.0] * 50, 0.05)
     True
     """
-    values, counts = _distinct(losses)
-    if values.size == 0:
-        return 1.0
-    return math.exp(min(0.0, -_log_mean_exp(_log_wealth(values, counts, level))))
+    return math.exp(min(0.0, -_log_mean_exp(_log_wealth(losses, level))))
 
 
 def betting_upper(losses: ArrayLike, confidence: float) -> float:
     """Upper limit of the mean of independent losses in [0, 1]: the smallest level that betting rejects."""
     from scipy.optimize import brentq
 
-    values, counts = _distinct(losses)
-    goal, top = -math.log(1.0 - confidence), 1.0 - 1e-9
-    if values.size == 0 or _log_mean_exp(_log_wealth(values, counts, top)) < goal:
-        return 1.0
-    # in logarithms, as a p-value may underflow
-    return float(brentq(lambda level: _log_mean_exp(_log_wealth(values, counts, level)) - goal, 1e-12, top, xtol=1e-7))
+    def won(level: float) -> float:  # in logarithms, as a p-value may underflow
+        return _log_mean_exp(_log_wealth(losses, level)) + math.log(1.0 - confidence)
+
+    top = 1.0 - 1e-9
+    return 1.0 if won(top) < 0.0 else float(brentq(won, 1e-12, top, xtol=1e-7))
 
 
 def _log_mean_exp(x: FloatArray) -> float:
@@ -144,5 +135,5 @@ def betting_units_needed(losses: ArrayLike, level: float, delta: float) -> int |
     x = np.asarray(losses, dtype=np.float64)
     if x.size == 0 or float(x.mean()) >= level:
         return None
-    wealth, goal = _log_wealth(*_distinct(x), level), -math.log(delta)
+    wealth, goal = _log_wealth(x, level), -math.log(delta)
     return _least(lambda n: _log_mean_exp(n / x.size * wealth) >= goal)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from numpy.typing import ArrayLike
 
@@ -48,64 +49,51 @@ class Frontier:
     labels_needed: int | None
     """Labelled units in all to certify the next threshold at its observed risk; None if no number suffices."""
 
-    @property
-    def best(self) -> Point | None:
-        """The chosen point."""
-        return None if self.chosen is None else self.points[self.chosen]
-
 
 def frontier(
     decisions: Decisions, thresholds: ArrayLike, bound: Bound, speedup: Callable[[float], Estimate]
 ) -> Frontier:
-    """Test every threshold, predict its speedup, and choose the fastest of the certified.
+    """Test every threshold of a grid fixed beforehand, predict its speedup, and choose the fastest of the certified.
+
+    Among equal speedups the safest is chosen.
 
     Parameters
     ----------
-    decisions : labelled decisions.
-    thresholds : grid, fixed beforehand.
-    bound : the required bound of the risk.
     speedup : threshold -> predicted speedup.
-
-    Returns
-    -------
-    The whole frontier. Among equal speedups the safest is chosen.
     """
     rows = certify(decisions, thresholds, bound)
     points = tuple(Point(row=row, speedup=speedup(row.threshold)) for row in rows)
-    passed = [i for i, point in enumerate(points) if point.row.status == "certified"]
+    passed = [i for i, row in enumerate(rows) if row.status == "certified"]
     chosen = max(passed, key=lambda i: (points[i].speedup.value, -i)) if passed else None
-    best = None if chosen is None else points[chosen]
     following = _next(rows)
     return Frontier(
         points=points,
         chosen=chosen,
         bound=bound,
-        verdict=_verdict(best, bound),
+        verdict=_verdict(None if chosen is None else points[chosen], bound),
         advice=_advice(rows, bound),
         labels_needed=None if following is None else following.units_needed,
     )
 
 
-def _risk_words(bound: Bound) -> str:
-    words = {
-        "wrong-given-accepted": "P(wrong | accepted)",
-        "accepted-and-wrong": "P(accepted and wrong)",
-        "accuracy-loss": "loss of accuracy per answer",
-    }
-    return f"{words[bound.risk]} <= {bound.level:g}"
+_RISK_WORDS: Final = {
+    "wrong-given-accepted": "P(wrong | accepted)",
+    "accepted-and-wrong": "P(accepted and wrong)",
+    "accuracy-loss": "loss of accuracy per answer",
+}
 
 
 def _verdict(best: Point | None, bound: Bound) -> str:
-    sure = f"{100 * bound.confidence:g} % confidence"
-    if best is not None:
-        if not best.row.accepted > 0.0:
-            return f"Only accepting nothing is certified for {_risk_words(bound)} with {sure}: no speedup."
-        loses = ", slower than plain decoding" if best.speedup.value < 1.0 else ""
-        return (
-            f"Accept scores >= {best.row.threshold:.6g}: {_risk_words(bound)} with {sure}, predicted speedup "
-            f"{best.speedup.value:.2f} [{best.speedup.low:.2f}, {best.speedup.high:.2f}]{loses}."
-        )
-    return f"No threshold is certified for {_risk_words(bound)} with {sure}: accept nothing (plain decoding)."
+    sure = f"{_RISK_WORDS[bound.risk]} <= {bound.level:g} with {100 * bound.confidence:g} % confidence"
+    if best is None:
+        return f"No threshold is certified for {sure}: accept nothing (plain decoding)."
+    if not best.row.accepted > 0.0:
+        return f"Only accepting nothing is certified for {sure}: no speedup."
+    loses = ", slower than plain decoding" if best.speedup.value < 1.0 else ""
+    return (
+        f"Accept scores >= {best.row.threshold:.6g}: {sure}, predicted speedup "
+        f"{best.speedup.value:.2f} [{best.speedup.low:.2f}, {best.speedup.high:.2f}]{loses}."
+    )
 
 
 def _next(rows: Sequence[TestedThreshold]) -> TestedThreshold | None:
@@ -120,9 +108,9 @@ def _next(rows: Sequence[TestedThreshold]) -> TestedThreshold | None:
 
 def _advice(rows: Sequence[TestedThreshold], bound: Bound) -> str:
     row = _next(rows)
-    if row is None and rows[-1].status == "certified":
-        return "Every threshold is certified: more labels change nothing."
     if row is None:
+        if rows[-1].status == "certified":
+            return "Every threshold is certified: more labels change nothing."
         observed = [row.risk for row in rows if row.trials]
         if not observed:
             return "No threshold accepts anything: nothing can be certified."
@@ -173,8 +161,8 @@ def cascade(
     decisions : confidence ``max(p, 1 - p)``, and whether the judge decides otherwise; see `read_decisions`.
     bound : on the disagreement with the judge: ``accepted-and-wrong`` bounds that of the whole cascade,
         ``wrong-given-accepted`` that of the decisions kept.
-    gate_cost, judge_cost : cost of one verification by the gate and by the judge, > 0, one unit.
-    grid : values of gamma in [0.5, 1], fixed beforehand; default steps of a quarter in log odds.
+    gate_cost, judge_cost : cost of one verification, > 0, one unit.
+    grid : values of gamma in [0.5, 1], fixed beforehand.
 
     References
     ----------
@@ -184,34 +172,26 @@ def cascade(
     costs = tuple(float(expected_verification_cost(1.0 - row.accepted, gate_cost, judge_cost)) for row in rows)
     passed = [i for i, row in enumerate(rows) if row.status == "certified"]
     chosen = min(passed, key=lambda i: (costs[i], i)) if passed else None
-    break_even = float(break_even_escalation(gate_cost, judge_cost))
+    sure = f"disagreement with the judge within {bound.level:g} with {100 * bound.confidence:g} % confidence"
+    if chosen is None:
+        verdict = f"No gamma is certified ({sure}): leave every decision to the judge."
+    elif costs[chosen] >= judge_cost:
+        against = f"({judge_cost:.4g} per step against {costs[chosen]:.4g})"
+        verdict = f"The judge without a gate is cheaper than any certified cascade {against}."
+    else:
+        verdict = (
+            f"gamma = {rows[chosen].threshold:.6g}: keeps {100 * rows[chosen].accepted:.0f} % of the decisions, costs "
+            f"{costs[chosen]:.4g} per step against {judge_cost:.4g} for the judge without a gate; {sure}."
+        )
     following = _next(rows)
     return Cascade(
         rows=rows,
         costs=costs,
         chosen=chosen,
         judge_cost=judge_cost,
-        break_even=break_even,
+        break_even=float(break_even_escalation(gate_cost, judge_cost)),
         bound=bound,
-        verdict=_cascade_verdict(rows, costs, chosen, judge_cost, bound),
+        verdict=verdict,
         advice=_advice(rows, bound),
         labels_needed=None if following is None else following.units_needed,
-    )
-
-
-def _cascade_verdict(
-    rows: Sequence[TestedThreshold], costs: Sequence[float], chosen: int | None, judge_cost: float, bound: Bound
-) -> str:
-    sure = f"disagreement with the judge within {bound.level:g} with {100 * bound.confidence:g} % confidence"
-    if chosen is None:
-        return f"No gamma is certified ({sure}): leave every decision to the judge."
-    row, cost = rows[chosen], costs[chosen]
-    if cost >= judge_cost:
-        return (
-            f"The judge without a gate is cheaper than any certified cascade ({judge_cost:.4g} per step against "
-            f"{cost:.4g})."
-        )
-    return (
-        f"gamma = {row.threshold:.6g}: keeps {100 * row.accepted:.0f} % of the decisions, costs {cost:.4g} per step "
-        f"against {judge_cost:.4g} for the judge without a gate; {sure}."
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,7 @@ def read_decisions(path: str | os.PathLike[str], *, gate: bool = False) -> Label
     ------
     SchemaError : the file cannot be read, a line is not such an object, or only some decisions name an answer.
     """
-    return _labelled(list(_json_lines(path)), str(path), gate=gate)
+    return _labelled(json_lines(read_text(path, "decisions"), str(path)), str(path), gate=gate)
 
 
 def decisions_of_rows(rows: Sequence[Mapping[str, Any]], *, gate: bool = False) -> LabelledDecisions:
@@ -83,32 +83,10 @@ def decisions_of_rows(rows: Sequence[Mapping[str, Any]], *, gate: bool = False) 
     ------
     SchemaError : a row does not have the form of a line of the file.
     """
-    return _labelled([(number, dict(row)) for number, row in enumerate(rows, 1)], "rows", gate=gate)
+    return _labelled(enumerate(rows, 1), "rows", gate=gate)
 
 
-def _labelled(rows: Sequence[tuple[int, dict[str, Any]]], source: str, *, gate: bool) -> LabelledDecisions:
-    score_key, label_key = ("gate", "judge") if gate else ("score", "label")
-    decisions = [_decision(f"{source}:{line}", row, score_key, label_key) for line, row in rows]
-    named = [decision.answer is not None for decision in decisions]
-    if any(named) and not all(named):
-        line = rows[named.index(False)][0]
-        raise SchemaError(
-            f"{source}:{line}: answer: missing, but other lines name one; name it in all lines or in none"
-        )
-    if gate:
-        decisions = [_kept_by_gate(source, decision) for decision in decisions]
-    return _collected(decisions, clustered=all(named) and bool(named), source=source)
-
-
-def _json_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, row in json_lines(read_text(path, "decisions"), str(path)):
-        if not isinstance(row, dict):
-            raise SchemaError(f"{path}:{number}: must be an object with a score and a label")
-        yield number, row
-
-
-@dataclass(frozen=True, slots=True)
-class _Decision:
+class _Decision(NamedTuple):
     """A line of a file, or a judged step of a profile; None stands for unknown."""
 
     score: float | None
@@ -117,7 +95,26 @@ class _Decision:
     answer: str | None
 
 
-def _decision(where: str, row: dict[str, Any], score_key: str, label_key: str) -> _Decision:
+def _labelled(rows: Iterable[tuple[int, Any]], source: str, *, gate: bool) -> LabelledDecisions:
+    decisions = {line: _decision(f"{source}:{line}", row, gate=gate) for line, row in rows}
+    unnamed = [line for line, decision in decisions.items() if decision.answer is None]
+    if unnamed and len(unnamed) < len(decisions):
+        raise SchemaError(
+            f"{source}:{unnamed[0]}: answer: missing, but other lines name one; name it in all lines or in none"
+        )
+    if gate:
+        for line, (p, judged, answer) in decisions.items():
+            if p is not None and not 0.0 <= p <= 1.0:
+                raise SchemaError(f"{source}: gate: must be a probability in [0, 1], got {p!r}")
+            agrees = None if p is None or judged is None else (p >= 0.5) is judged
+            decisions[line] = _Decision(None if p is None else max(p, 1.0 - p), agrees, answer)
+    return _collected([*decisions.values()], clustered=bool(decisions) and not unnamed, source=source)
+
+
+def _decision(where: str, row: Any, *, gate: bool) -> _Decision:
+    if not isinstance(row, Mapping):
+        raise SchemaError(f"{where}: must be an object with a score and a label")
+    score_key, label_key = ("gate", "judge") if gate else ("score", "label")
     for key in (score_key, label_key):
         if key not in row:
             raise SchemaError(f"{where}: {key}: missing; null stands for unknown")
@@ -136,8 +133,8 @@ def _collected(decisions: Sequence[_Decision], *, clustered: bool, source: str) 
     scored = [decision for decision in decisions if decision.score is not None]
     kept = [decision for decision in scored if decision.right is not None]
     if not kept:
-        rule = f"label some of the {len(decisions)} decisions"
-        raise SchemaError(f"{source}: no decision has both a score and a label; {rule}")
+        rule = f"no decision has both a score and a label; label some of the {len(decisions)} decisions"
+        raise SchemaError(f"{source}: {rule}")
     return LabelledDecisions(
         decisions=Decisions(
             np.array([decision.score for decision in kept], dtype=np.float64),
@@ -151,48 +148,31 @@ def _collected(decisions: Sequence[_Decision], *, clustered: bool, source: str) 
     )
 
 
-def _kept_by_gate(source: str, decision: _Decision) -> _Decision:
-    """Convert the gate's probability and the judge's decision to the gate's confidence and whether the judge agrees."""
-    p = decision.score
-    if p is None:
-        return replace(decision, right=None)
-    if not 0.0 <= p <= 1.0:
-        raise SchemaError(f"{source}: gate: must be a probability in [0, 1], got {p!r}")
-    agrees = None if decision.right is None else (p >= 0.5) is decision.right
-    return replace(decision, score=max(p, 1.0 - p), right=agrees)
-
-
 def decisions_of_profile(profile: Profile, label: Label = "same-meaning") -> LabelledDecisions:
     """The judged steps of a measured profile as labelled decisions, clustered by answer.
 
-    Parameters
-    ----------
-    profile : a measured profile with scores and ground truth.
-    label : criterion of a right acceptance: the draft means the same as the target's step, or it is correct.
+    An acceptance is right if the draft means the same as the target's step, or by ``label`` if it is correct.
 
     Raises
     ------
     SchemaError : no step has both a score and the label.
     """
-    judged = [
-        _Decision(step.verdict.score, _truth(step, label), answer.problem)
-        for answer in profile.all_answers
-        for step in answer.steps
-    ]
+    judged = [(step, answer.problem) for answer in profile.all_answers for step in answer.steps]
     if not judged:
         raise SchemaError(f"profile {profile.name!r}: holds no judged steps; calibrate on a pair of models")
-    return _collected(judged, clustered=True, source=f"profile {profile.name}")
-
-
-def _truth(step: StepRecord, label: Label) -> bool | None:
-    return step.verdict.same_meaning if label == "same-meaning" else step.draft.correct
+    decisions = [
+        _Decision(
+            step.verdict.score, step.verdict.same_meaning if label == "same-meaning" else step.draft.correct, name
+        )
+        for step, name in judged
+    ]
+    return _collected(decisions, clustered=True, source=f"profile {profile.name}")
 
 
 def default_grid(kind: ScoreKind) -> NDArray[np.float64]:
     """The grid of thresholds for a kind of score, fixed in advance as the guarantee requires.
 
-    Probabilities and confidences have steps of a quarter in log odds from 1 in 1,100 on, because models answer near 0
-    and 1; scores from 0 to 9 have their ten values; cosines have steps of 0.01. The lowest threshold accepts all.
+    Probabilities and confidences have steps of a quarter in log odds, because models answer near 0 and 1.
     """
     if kind == "0-9":
         return np.arange(10.0)
@@ -221,19 +201,18 @@ def check_scores(labelled: LabelledDecisions, kind: ScoreKind) -> None:
 def rejudged(answers: Sequence[RecordedAnswer], threshold: float) -> list[RecordedAnswer]:
     """Recorded answers with the verdicts of another threshold on the recorded scores.
 
-    This is an approximation: after a changed verdict a real run continues from the other step, while the replay uses
-    the recorded steps. Steps without a score keep their verdict; an answer ends with the first committed final step.
+    An approximation: after a changed verdict a real run continues from the other step. Steps without a score keep their
+    verdict; an answer ends with the first committed final step.
     """
-    return [_rejudged(answer, threshold) for answer in answers]
-
-
-def _rejudged(answer: RecordedAnswer, threshold: float) -> RecordedAnswer:
-    steps: list[StepRecord] = []
-    for step in answer.steps:
-        verdict = step.verdict
-        if verdict.score is not None:
-            verdict = verdict.model_copy(update={"accepted": verdict.score >= threshold})
-        steps.append(step.model_copy(update={"verdict": verdict}))
-        if (step.draft if verdict.accepted else step.target).final:
-            break
-    return answer.model_copy(update={"steps": steps})
+    changed = []
+    for answer in answers:
+        steps: list[StepRecord] = []
+        for step in answer.steps:
+            verdict = step.verdict
+            if verdict.score is not None:
+                verdict = verdict.model_copy(update={"accepted": verdict.score >= threshold})
+            steps.append(step.model_copy(update={"verdict": verdict}))
+            if (step.draft if verdict.accepted else step.target).final:
+                break
+        changed.append(answer.model_copy(update={"steps": steps}))
+    return changed

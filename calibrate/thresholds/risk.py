@@ -2,31 +2,25 @@
 
 Learn-then-test (Angelopoulos, Bates, Candès, Jordan, Lei 2021, arXiv:2110.01052): each threshold of a grid fixed in
 advance is a hypothesis "its risk is above the level", tested by a p-value that is exact for the sampling;
-fixed-sequence testing starts at the safest threshold and stops at the first that cannot be rejected. Then, with the
-stated confidence, *all* certified thresholds are within the level at once, so any of them may be chosen, e.g. the
-fastest.
-
-What each sampling assumes and estimates:
+fixed-sequence testing starts at the safest threshold and stops at the first that cannot be rejected. With the stated
+confidence *all* certified thresholds are within the level at once, so any of them may be chosen.
 
 ``independent``
-    every labelled decision is an independent draw; exact binomial. Decisions of the same answer are rarely independent
-    (after a rejection the next is more likely): use it with one decision per answer, or for other texts.
+    every labelled decision is an independent draw; exact binomial. Decisions of the same answer are rarely independent:
+    use it with one decision per answer, or for other texts.
 ``per-answer-mean``
     answers are independent, their decisions need not be; the mean loss of each answer in [0, 1] is bet against
-    (Waudby-Smith and Ramdas 2024, arXiv:2010.09686, with a uniform mixture of constant bets). The risk is that of a
-    decision drawn from an answer drawn at random: answers weigh the same.
+    (Waudby-Smith and Ramdas 2024, arXiv:2010.09686). The risk is that of a decision of an answer drawn at random.
 
-The risk ``accuracy-loss`` is per answer: with independent answers the share of answers with any false accept (a false
-accept anywhere is counted as a lost answer, so it bounds the loss), exact binomial over answers; with independent
-decisions the union bound of `theory.cascade.accuracy_loss_bound` over the decisions of an answer.
+The risk ``accuracy-loss`` is per answer: with independent answers the share of answers with any false accept (which
+bounds the loss), exact binomial over answers; with independent decisions `theory.cascade.accuracy_loss_bound`.
 
 For ``wrong-given-accepted`` the safest thresholds accept too few decisions to be certified even without an error, and
 where certification needs zero errors, a single error ends the walk. So there are two walks, each with half of the
 failure probability: one starts where zero errors suffice, one where an observed risk of a quarter of the level
 suffices; a walk that reaches the start of the other adds that half to its own (the fallback procedure of Wiens 2003).
-The starts are determined by the numbers of accepted decisions. That is exact if P(wrong | score) does not increase with
-the score, because a threshold that is reached early then has more of the worse scores than usual. The other risks need
-no such assumption: their walk starts at the top.
+The numbers of accepted decisions determine the starts. That is exact if P(wrong | score) does not increase with the
+score, because a threshold that is reached early then has more of the worse scores than usual.
 """
 
 from __future__ import annotations
@@ -84,7 +78,7 @@ class Decisions:
 
     Parameters
     ----------
-    scores : the verifier's scores, higher is safer, finite, shape (n,), n >= 1.
+    scores : higher is safer, finite, shape (n,), n >= 1.
     wrong : whether accepting would be (or, for a gate, whether keeping is) an error, shape (n,).
     answers : answer of each decision, any labels, shape (n,); None: a different answer for each.
 
@@ -129,16 +123,10 @@ class Bound:
 
     level: float
     """Largest risk allowed, in (0, 1)."""
-
     risk: Risk = "wrong-given-accepted"
-    """The risk: P(wrong | accepted), P(accepted and wrong), or the loss of accuracy of an answer."""
-
     confidence: float = 0.95
     """Probability, over fresh draws of the labels, that every certified threshold is within the level, in (0, 1)."""
-
     sampling: Sampling = "independent"
-    """Assumption on independence; see the module."""
-
     decisions_per_answer: int = 1
     """Most decisions of an answer, >= 1; used by ``accuracy-loss`` with independent decisions."""
 
@@ -151,11 +139,6 @@ class Bound:
         if self.sampling not in SAMPLINGS:
             raise ParameterError("sampling", self.sampling, f"must be one of {', '.join(SAMPLINGS)}")
         scalar_count("decisions_per_answer", self.decisions_per_answer)
-
-    @property
-    def delta(self) -> float:
-        """Probability of failure, 1 - confidence."""
-        return 1.0 - self.confidence
 
     @property
     def union(self) -> bool:
@@ -188,11 +171,10 @@ class TestedThreshold:
     risk: float
     """Observed risk, in [0, 1]; NaN if nothing counts."""
     low: float
-    """Lower limit of the risk, one-sided at the bound's confidence, not simultaneous over thresholds."""
     high: float
-    """Upper limit of the risk, one-sided at the bound's confidence, not simultaneous over thresholds."""
+    """Limits of the risk, each one-sided at the bound's confidence, not simultaneous over thresholds."""
     p_value: float
-    """p-value: upper bound of the probability of at most that many failures if the risk is at the level."""
+    """Upper bound of the probability of at most that many failures if the risk is at the level."""
     allowed: float
     """Largest p-value at which it would have been certified; 0 if no walk reached it."""
     status: Status
@@ -254,7 +236,7 @@ def start_shares(trials: ArrayLike, level: float, delta: float, perfect: ArrayLi
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Evidence:
-    """Counts or losses of a threshold, as evidence for its test."""
+    """Counts of a threshold, as evidence for its test; with per-answer means the losses too."""
 
     failures: int
     trials: int
@@ -265,11 +247,9 @@ class _Evidence:
             return betting_p_value(self.losses, level)
         return float(binomial_p_value(self.failures, self.trials, level))
 
-    def perfect(self, level: float) -> float:
-        """The p-value of that many units without an error."""
-        if self.losses is not None:
-            return betting_p_value(np.zeros_like(self.losses), level)
-        return float(binomial_p_value(0, self.trials, level))
+    def perfect(self) -> _Evidence:
+        """As many units without an error."""
+        return _Evidence(0, self.trials, None if self.losses is None else np.zeros_like(self.losses))
 
     def interval(self, confidence: float) -> tuple[float, float, float]:
         """Observed risk and its limits."""
@@ -287,17 +267,12 @@ class _Evidence:
 
 
 def certify(decisions: Decisions, thresholds: ArrayLike, bound: Bound) -> tuple[TestedThreshold, ...]:
-    """Test the thresholds of a grid, from the safest on.
+    """Test the thresholds of a grid; return a row for each, the highest (safest) first.
 
     Parameters
     ----------
     decisions : labelled decisions, drawn from the same distribution as future ones.
     thresholds : the grid, fixed without knowledge of the labels (and scores), shape (n,), n >= 1.
-    bound : the required bound of the risk.
-
-    Returns
-    -------
-    One row per threshold, the highest (safest) first.
 
     Raises
     ------
@@ -307,59 +282,49 @@ def certify(decisions: Decisions, thresholds: ArrayLike, bound: Bound) -> tuple[
     if grid.size == 0 or not np.isfinite(grid).all():
         raise ParameterError("thresholds", f"{grid.size} values", "must be at least one finite threshold")
     evidence = [_evidence(decisions, float(t), bound) for t in grid]
-    level, delta = bound.unit_level, bound.delta
-    starts = None
-    if bound.risk == "wrong-given-accepted":
-        starts = start_shares(
-            [item.trials for item in evidence], level, delta, [item.perfect(level) for item in evidence]
-        )
-    certified, allowed = fixed_sequence([item.p_value(level) for item in evidence], delta, starts)
+    level, delta, of_accepted = bound.unit_level, 1.0 - bound.confidence, bound.risk == "wrong-given-accepted"
+    perfect = [item.perfect().p_value(level) for item in evidence]
+    starts = start_shares([item.trials for item in evidence], level, delta, perfect) if of_accepted else None
+    p_values = [item.p_value(level) for item in evidence]
+    certified, allowed = fixed_sequence(p_values, delta, starts)
     begun = np.cumsum(allowed) > 0.0
+    everything = decisions.n if bound.sampling == "independent" else decisions.n_answers
     rows = []
     for i, (threshold, item) in enumerate(zip(grid.tolist(), evidence, strict=True)):
         status: Status = "failed" if allowed[i] > 0.0 else "not tested" if begun[i] else "too few"
-        status = "certified" if certified[i] else status
-        rows.append(_tested(decisions, threshold, item, float(allowed[i]), status, bound))
+        risk, low, high = item.interval(bound.confidence)
+        if bound.union:
+            risk, low, high = (float(accuracy_loss_bound(x, bound.decisions_per_answer)) for x in (risk, low, high))
+        own_delta = float(allowed[i]) or (delta / 2.0 if of_accepted else delta)  # a walk has half of delta
+        needed = item.units_needed(level, own_delta)
+        row = TestedThreshold(
+            threshold=threshold,
+            accepted=float((decisions.scores >= threshold).mean()),
+            failures=item.failures,
+            trials=item.trials,
+            risk=risk,
+            low=low,
+            high=high,
+            p_value=p_values[i],
+            allowed=float(allowed[i]),
+            status="certified" if certified[i] else status,
+            # only a share of the labelled units counts
+            units_needed=None if needed is None else math.ceil(needed * everything / item.trials),
+        )
+        rows.append(row)
     return tuple(rows)
-
-
-def _tested(
-    decisions: Decisions, threshold: float, item: _Evidence, allowed: float, status: Status, bound: Bound
-) -> TestedThreshold:
-    risk, low, high = item.interval(bound.confidence)
-    if bound.union:
-        risk, low, high = (float(accuracy_loss_bound(x, bound.decisions_per_answer)) for x in (risk, low, high))
-    half = bound.risk == "wrong-given-accepted" and allowed == 0.0  # a walk has half of delta
-    needed = item.units_needed(bound.unit_level, bound.delta / 2.0 if half else allowed or bound.delta)
-    if needed is not None:  # only a share of the labelled units counts
-        everything = decisions.n if bound.sampling == "independent" else decisions.n_answers
-        needed = math.ceil(needed * everything / item.trials)
-    return TestedThreshold(
-        threshold=threshold,
-        accepted=float((decisions.scores >= threshold).mean()),
-        failures=item.failures,
-        trials=item.trials,
-        risk=risk,
-        low=low,
-        high=high,
-        p_value=item.p_value(bound.unit_level),
-        allowed=allowed,
-        status=status,
-        units_needed=needed,
-    )
 
 
 def _evidence(decisions: Decisions, threshold: float, bound: Bound) -> _Evidence:
     accepted = decisions.scores >= threshold
     bad = accepted & decisions.wrong
+    counted = accepted if bound.risk == "wrong-given-accepted" else np.ones_like(accepted)
     if bound.sampling == "independent":
-        counted = accepted if bound.risk == "wrong-given-accepted" else np.ones_like(accepted)
         return _Evidence(int(bad.sum()), int(counted.sum()))
     answers = decisions.answers
     false_accepts = np.bincount(answers, weights=bad, minlength=decisions.n_answers)
     if bound.risk == "accuracy-loss":
         return _Evidence(int((false_accepts > 0).sum()), decisions.n_answers)
-    counted = accepted if bound.risk == "wrong-given-accepted" else np.ones_like(accepted)
     sizes = np.bincount(answers, weights=counted, minlength=decisions.n_answers)
     losses = false_accepts[sizes > 0] / sizes[sizes > 0]
     return _Evidence(int((losses > 0).sum()), int(losses.size), losses)

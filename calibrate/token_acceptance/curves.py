@@ -20,6 +20,7 @@ All are per *draft*. An n-gram lookup that finds nothing drafts nothing: tokens 
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,12 +28,26 @@ from typing import TYPE_CHECKING, Final, Literal, Self, get_args
 
 import numpy as np
 
-from theory.errors import ParameterError
+from calibrate.record.json_text import load_json, number
+from theory.errors import ParameterError, SchemaError
 
 if TYPE_CHECKING:
     from calibrate.record.token_records import NGramRecord
 
-__all__ = ["CONVENTIONS", "FIGURES", "AcceptanceCurve", "Convention", "Figure", "fitted_alpha2"]
+__all__ = [
+    "CONVENTIONS",
+    "FIGURES",
+    "SCHEMA",
+    "AcceptanceCurve",
+    "Convention",
+    "Figure",
+    "curve_as_csv",
+    "curve_in_text",
+    "fitted_alpha2",
+]
+
+SCHEMA: Final = "specplan.acceptance"
+"""Schema of the JSON that ``specplan acceptance`` writes."""
 
 Convention = Literal["unconditional", "conditional"]
 CONVENTIONS: Final[tuple[Convention, ...]] = get_args(Convention)
@@ -48,7 +63,6 @@ class AcceptanceCurve:
 
     unconditional: tuple[float, ...]
     """u_1 ... u_k: probability that the draft is accepted up to and including each position, non-increasing."""
-
     hit_rate: float | None = None
     """Share of target passes that have a draft, in [0, 1]; 1 for model drafts, None if not known."""
 
@@ -68,7 +82,6 @@ class AcceptanceCurve:
         Parameters
         ----------
         rates : one per position, at least one; conditional ones may be None after a rate of 0, where nothing is seen.
-        convention : what the rates are.
 
         Raises
         ------
@@ -78,17 +91,16 @@ class AcceptanceCurve:
             raise ParameterError("convention", convention, f"must be one of {', '.join(CONVENTIONS)}")
         if convention == "conditional":
             return cls(unconditional=_products(rates), hit_rate=hit_rate)
-        for j, rate in enumerate(rates):
-            if rate is None:
-                raise ParameterError(f"unconditional[{j}]", rate, "must be a probability in [0, 1]")
+        if None in rates:
+            raise ParameterError(f"unconditional[{rates.index(None)}]", None, "must be a probability in [0, 1]")
         return cls(unconditional=tuple(float(rate) for rate in rates if rate is not None), hit_rate=hit_rate)
 
     @classmethod
     def fitted(cls, lengths: Sequence[float]) -> tuple[Self, float]:
         """Return the curve nearest to mean acceptance lengths with the bonus token, and how far the farthest is off.
 
-        Lengths of a drafter rise by less with each further token; measured ones need not, since each k is a run of its
-        own. Least squares over non-increasing unconditional rates in [0, 1]; exact where the lengths are a drafter's.
+        Least squares over non-increasing unconditional rates in [0, 1]: exact where the lengths are a drafter's, which
+        measured ones need not be, since each k is a run of its own.
 
         Parameters
         ----------
@@ -157,7 +169,7 @@ class AcceptanceCurve:
 
     @property
     def k(self) -> int:
-        """Positions: drafted tokens at most."""
+        """Drafted tokens at most."""
         return len(self.unconditional)
 
     def conditional(self) -> tuple[float | None, ...]:
@@ -176,7 +188,9 @@ class AcceptanceCurve:
         if not 0 <= depth <= self.k or (depth == 0 and name == "accepted-over-drafted"):
             raise ParameterError("k", depth, f"must be an integer in [1, {self.k}]: the curve ends there")
         accepted = math.fsum(self.unconditional[:depth])
-        return accepted if depth == 0 and name == "length-without-bonus" else _to(accepted, name, depth)
+        if name == "accepted-over-drafted":
+            return accepted / depth
+        return accepted + 1.0 if name == "length-with-bonus" else accepted
 
     def tokens_per_pass(self, k: int) -> float:
         """Tokens that a target pass commits with drafts of at most ``k`` tokens.
@@ -205,12 +219,6 @@ def fitted_alpha2(speedup: float, k2: int) -> float:
     return float(next(root.real for root in roots if abs(root.imag) < 1e-9 and root.real >= 0.0))
 
 
-def _to(accepted: float, name: Figure, k: int) -> float:
-    if name == "accepted-over-drafted":
-        return accepted / k
-    return accepted + 1.0 if name == "length-with-bonus" else accepted
-
-
 def _non_increasing(sums: Sequence[float]) -> list[float]:
     """Non-increasing rates in [0, 1] whose sums of the first 1, 2, ... are nearest to the given ones."""
     from scipy.optimize import nnls
@@ -228,13 +236,11 @@ def _products(rates: Sequence[float | None]) -> tuple[float, ...]:
     unconditional: list[float] = []
     product = 1.0
     for j, rate in enumerate(rates):
-        if rate is None:
-            if product > 0.0:
-                raise ParameterError(f"conditional[{j}]", rate, "may be unknown after a rate of 0 only")
-            unconditional.append(0.0)
-            continue
-        _rates(f"conditional[{j}]", (rate,))
-        product *= rate
+        if rate is not None:
+            _rates(f"conditional[{j}]", (rate,))
+        elif product > 0.0:
+            raise ParameterError(f"conditional[{j}]", rate, "may be unknown after a rate of 0 only")
+        product *= rate or 0.0
         unconditional.append(product)
     return tuple(unconditional)
 
@@ -245,3 +251,44 @@ def _rates(name: str, rates: Sequence[float]) -> None:
     for j, rate in enumerate(rates):
         if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0.0 <= rate <= 1.0:
             raise ParameterError(f"{name}[{j}]" if len(rates) > 1 else name, rate, "must be a probability in [0, 1]")
+
+
+def curve_in_text(text: str, where: str) -> tuple[AcceptanceCurve, str] | None:
+    """Return the curve of a JSON or CSV text of ``specplan acceptance``, and the method by its engines' name.
+
+    None where the text is neither JSON nor such CSV; an empty name where it does not tell the method.
+
+    Raises
+    ------
+    SchemaError : JSON of another kind, or rates that are no numbers.
+    """
+    if text.lstrip().startswith("{"):
+        data = load_json(text, where)
+        if data.get("schema") != SCHEMA:
+            raise SchemaError(f"{where}: schema: must be {SCHEMA}, as 'specplan acceptance --json' writes it")
+        rates, hit = data.get("unconditional"), data.get("hit_rate")
+        if not isinstance(rates, list) or not rates:
+            raise SchemaError(f"{where}: unconditional: must be a list of rates by position")
+        values = [number(rate, f"{where}: unconditional[{j}]") for j, rate in enumerate(rates)]
+        share = None if hit is None else number(hit, f"{where}: hit_rate")
+        return AcceptanceCurve.of(values, "unconditional", share), str(data.get("method") or "")
+    first = text.lstrip().partition("\n")[0]
+    convention = next((one for one in CONVENTIONS if one in [cell.strip() for cell in first.split(",")]), None)
+    if convention is None:
+        return None
+    rows = list(csv.DictReader(text.strip().splitlines(), skipinitialspace=True))
+    cells = []
+    for line, row in enumerate(rows, 2):
+        try:
+            cells.append(float(row[convention] or ""))
+        except ValueError:
+            rule = f"must be a rate in [0, 1] ({where}: line {line})"
+            raise ParameterError("acceptance", row[convention], rule) from None
+    return AcceptanceCurve.of(cells, convention), ""
+
+
+def curve_as_csv(curve: AcceptanceCurve) -> str:
+    """Return a curve as CSV: k, unconditional, conditional."""
+    rows = zip(curve.unconditional, curve.conditional(), strict=True)
+    lines = [f"{k},{u!r},{'' if c is None else repr(c)}" for k, (u, c) in enumerate(rows, 1)]
+    return "\n".join(["k,unconditional,conditional", *lines])

@@ -18,9 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from calibrate.record.json_text import check_depth
+from calibrate.record.json_text import check_depth, number
 from calibrate.token_acceptance.curves import AcceptanceCurve
-from calibrate.token_acceptance.text import number
 from theory.errors import CalibrationError, ParameterError, SchemaError, shown
 
 __all__ = ["LengthTable"]
@@ -72,34 +71,32 @@ class LengthTable:
             if not isinstance(modes, dict):
                 raise SchemaError(f"{where}: {model}: must map modes to lengths")
             for mode, row in modes.items():
-                rows[model, _text(mode, f"{where}: {model}")] = _row(row, f"{where}: {model}.{mode}")
+                place = f"{where}: {model}.{mode}"
+                if not isinstance(row, dict) or not row:
+                    raise SchemaError(f"{place}: must map K to lengths")
+                for k in row:
+                    if type(k) is not int:
+                        raise SchemaError(f"{place}: the key {k!r} must be an integer, the number of drafted tokens")
+                lengths = {k: number(value, f"{place}.{k}") for k, value in row.items()}
+                rows[model, _text(mode, f"{where}: {model}")] = lengths
         if not rows:
             raise SchemaError(f"{where}: holds no model")
         return cls(rows)
 
-    def row(self, model: str | None = None, mode: str | None = None) -> Mapping[int, float]:
-        """The lengths of a model and mode; either may be left out if there is only one.
+    def fit(self, model: str | None = None, mode: str | None = None) -> tuple[AcceptanceCurve, float]:
+        """Acceptance per position from the lengths for K = 1, 2, ..., and by how many tokens the farthest is off.
+
+        A single length gives one rate for all positions. Model and mode may be left out if there is only one.
 
         Raises
         ------
-        ParameterError : none or several fit.
+        ParameterError : none or several models and modes fit, or there are several lengths of which one is missing.
         """
         fits = [key for key in self.rows if model in (None, key[0]) and mode in (None, key[1])]
         if len(fits) != 1:
             known = ", ".join(" ".join(key) for key in self.rows)
             raise ParameterError("model and mode", (model, mode), f"must name one of: {known}")
-        return self.rows[fits[0]]
-
-    def fit(self, model: str | None = None, mode: str | None = None) -> tuple[AcceptanceCurve, float]:
-        """Acceptance per position from the lengths for K = 1, 2, ..., and by how many tokens the farthest is off.
-
-        A single length gives one rate for all positions.
-
-        Raises
-        ------
-        ParameterError : several lengths of which one is missing.
-        """
-        row = self.row(model, mode)
+        row = self.rows[fits[0]]
         if len(row) == 1:
             ((k, length),) = row.items()
             return AcceptanceCurve.from_length(length, k), 0.0
@@ -110,13 +107,11 @@ class LengthTable:
     def to_yaml(self) -> str:
         """The table as YAML, its convention in the first line."""
         lines = ["# key = num_speculative_tokens (K); value = mean acceptance length with the bonus token, per draft"]
-        models = dict.fromkeys(model for model, _ in self.rows)
-        for model in models:
+        for model in dict.fromkeys(model for model, _ in self.rows):
             lines.append(f"{_quoted(model)}:")
             for (owner, mode), row in self.rows.items():
                 if owner == model:
-                    lines.append(f"  {_quoted(mode)}:")
-                    lines += [f"    {k}: {row[k]!r}" for k in sorted(row)]
+                    lines += [f"  {_quoted(mode)}:", *(f"    {k}: {row[k]!r}" for k in sorted(row))]
         return "\n".join(lines)
 
 
@@ -132,21 +127,11 @@ def _text(key: Any, where: str) -> str:
     return key
 
 
-def _row(row: Any, where: str) -> dict[int, float]:
-    if not isinstance(row, dict) or not row:
-        raise SchemaError(f"{where}: must map K to lengths")
-    for k in row:
-        if type(k) is not int:
-            raise SchemaError(f"{where}: the key {k!r} must be an integer, the number of drafted tokens")
-    return {k: number(value, f"{where}.{k}") for k, value in row.items()}
-
-
 def _load(text: str, where: str) -> Any:
     try:
         import yaml
     except ImportError:
-        message = "YAML files need PyYAML: install specplan[yaml]"
-        raise CalibrationError(message) from None
+        raise CalibrationError("YAML files need PyYAML: install specplan[yaml]") from None
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
         """Plain data only, and no key twice: YAML would keep the last one without a word."""
@@ -164,13 +149,11 @@ def _load(text: str, where: str) -> Any:
         raise SchemaError(f"{where}: longer than {_MOST_CHARACTERS} characters, the most that is read of YAML")
     check_depth(text, where)
     try:
-        data = yaml.load(text, Loader=Loader)
+        return yaml.load(text, Loader=Loader)
     except (RecursionError, TypeError, ValueError):  # ValueError: a date that is none
         raise SchemaError(f"{where}: not a table of lengths: nested too deep, or a key or date that is none") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" at line {mark.line + 1}" if mark is not None else ""
-        raise SchemaError(
-            f"{where}: not YAML: {getattr(error, 'problem', None) or 'cannot be parsed'}{place}"
-        ) from None
-    return data
+        problem = getattr(error, "problem", None) or "cannot be parsed"
+        raise SchemaError(f"{where}: not YAML: {problem}{place}") from None

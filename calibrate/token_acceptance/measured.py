@@ -62,16 +62,10 @@ def pass_times(profile: Profile) -> dict[int, dict[int, float]]:
 def dynamic_stats_of(profile: Profile) -> DynamicStats | None:
     """What vLLM's dynamic speculation is computed from; None where passes over several tokens were not measured.
 
-    Batch sizes without such passes are left out; batch size 1 must be there.
-
-    Raises
-    ------
-    ParameterError : the profile holds no counts per position.
+    Batch sizes without such passes are left out; batch size 1 must be there. Errors are those of `curve_of`.
     """
     times = {batch: row for batch, row in pass_times(profile).items() if len(row) > 1}
-    if 1 not in times:
-        return None
-    return DynamicStats(curve=curve_of(profile), pass_ms=times)
+    return DynamicStats(curve=curve_of(profile), pass_ms=times) if 1 in times else None
 
 
 def growth(record: TokenRecord) -> Estimate | None:

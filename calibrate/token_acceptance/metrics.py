@@ -17,7 +17,6 @@ from theory.errors import ParameterError, SchemaError, shown
 
 __all__ = ["curve_of_metrics"]
 
-_LENGTH: Final = "sglang:spec_accept_length"
 _NEEDED: Final = (
     "no counts of speculative decoding: needed are those of vLLM (vllm:spec_decode_num_drafts_total), llama.cpp "
     "(llamacpp:spec_decode_num_drafts) or SGLang (sglang:spec_accept_length) after some answers"
@@ -44,11 +43,23 @@ def curve_of_metrics(dumps: Sequence[tuple[str, str]], k: int | None = None) -> 
     counts = [SpecDecode.read(samples) for samples in read]
     latest, earlier = counts[-1], counts[0]
     if latest is None or earlier is None:
-        return _by_length(read[-1], source, k)
+        lengths = [one.value for one in read[-1] if one.name == "sglang:spec_accept_length" and one.value > 0.0]
+        if not lengths:
+            raise SchemaError(f"{source}: {_NEEDED}")
+        length = math.fsum(lengths) / len(lengths)
+        if k is None:
+            rule = f"SGLang's metrics tell a mean length ({length:.3g}) only: tokens drafted per round"
+            raise ParameterError("k", None, f"must be said, since {rule}")
+        return AcceptanceCurve.from_length(length, k)
     counted = latest.since(earlier) if len(dumps) == 2 else latest
     if not counted.drafts:
         raise SchemaError(f"{source}: nothing was drafted{' between the dumps' if len(dumps) == 2 else ''}")
-    return _first(_by_position(counted), k)
+    curve = _by_position(counted)
+    if k is None or k == curve.k:
+        return curve
+    if not 1 <= k < curve.k:
+        raise ParameterError("k", k, f"must be in [1, {curve.k}], the positions that the metrics count")
+    return AcceptanceCurve(unconditional=curve.unconditional[:k], hit_rate=curve.hit_rate)
 
 
 def _samples(text: str, source: str) -> list[Sample]:
@@ -74,22 +85,3 @@ def _by_position(counted: SpecDecode) -> AcceptanceCurve:
     for accepted in counted.accepted_at:  # read while requests end, a position may be ahead of the one before
         rates.append(min(accepted / counted.drafts, rates[-1] if rates else 1.0))
     return AcceptanceCurve(unconditional=tuple(rates), hit_rate=hit_rate)
-
-
-def _first(curve: AcceptanceCurve, k: int | None) -> AcceptanceCurve:
-    if k is None or k == curve.k:
-        return curve
-    if not 1 <= k < curve.k:
-        raise ParameterError("k", k, f"must be in [1, {curve.k}], the positions that the metrics count")
-    return AcceptanceCurve(unconditional=curve.unconditional[:k], hit_rate=curve.hit_rate)
-
-
-def _by_length(samples: Sequence[Sample], source: str, k: int | None) -> AcceptanceCurve:
-    lengths = [sample.value for sample in samples if sample.name == _LENGTH and sample.value > 0.0]
-    if not lengths:
-        raise SchemaError(f"{source}: {_NEEDED}")
-    if k is None:
-        length = math.fsum(lengths) / len(lengths)
-        rule = f"must be said, since SGLang's metrics tell a mean length ({length:.3g}) only: tokens drafted per round"
-        raise ParameterError("k", None, rule)
-    return AcceptanceCurve.from_length(math.fsum(lengths) / len(lengths), k)

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
+from calibrate.record.json_text import load_json, number
 from calibrate.token_acceptance.curves import AcceptanceCurve
-from calibrate.token_acceptance.text import count, load_json, number
-from theory.errors import ParameterError, SchemaError
+from theory.errors import ParameterError, SchemaError, shown
 
 __all__ = ["RequestAcceptance", "merged", "read_responses"]
 
@@ -26,10 +26,8 @@ class RequestAcceptance:
 
     histogram: tuple[int, ...]
     """Verification steps that accepted exactly 0, 1, ... k drafted tokens; without the bonus token."""
-
     n_drafted: int
     """Tokens drafted."""
-
     n_tokens: int | None = None
     """Tokens generated, the first one included; None if not known."""
 
@@ -60,13 +58,13 @@ class RequestAcceptance:
         histogram = entry.get("acceptance_histogram")
         if not isinstance(histogram, list) or len(histogram) < 2:
             raise SchemaError(f"{where}: acceptance_histogram: must be a list of counts of 0 to k >= 1 accepted tokens")
-        counts = tuple(count(n, f"{where}: acceptance_histogram[{j}]") for j, n in enumerate(histogram))
+        counts = tuple(_count(n, f"{where}: acceptance_histogram[{j}]") for j, n in enumerate(histogram))
         usage = data.get("usage")
         tokens = usage.get("completion_tokens") if isinstance(usage, dict) else None
         request = cls(
             histogram=counts,
-            n_drafted=count(entry.get("num_draft_tokens"), f"{where}: num_draft_tokens"),
-            n_tokens=None if tokens is None else count(tokens, f"{where}: usage.completion_tokens"),
+            n_drafted=_count(entry.get("num_draft_tokens"), f"{where}: num_draft_tokens"),
+            n_tokens=None if tokens is None else _count(tokens, f"{where}: usage.completion_tokens"),
         )
         request._check(entry, where)
         return request
@@ -81,12 +79,10 @@ class RequestAcceptance:
             "num_spec_tokens": self.k,
         }
         for name, counted in figures.items():
-            stated = None if entry.get(name) is None else number(entry[name], f"{where}: {name}")
-            if (
-                stated is not None
-                and counted is not None
-                and not math.isclose(stated, counted, rel_tol=1e-6, abs_tol=1e-9)
-            ):
+            if entry.get(name) is None:
+                continue
+            stated = number(entry[name], f"{where}: {name}")
+            if counted is not None and not math.isclose(stated, counted, rel_tol=1e-6, abs_tol=1e-9):
                 raise SchemaError(f"{where}: {name}: {entry[name]}, but the histogram says {counted:g}")
         if self.n_drafted > self.k * self.n_steps or self.n_accepted > self.n_drafted:
             limits = f"between {self.n_accepted} accepted and {self.k} for each of {self.n_steps} steps"
@@ -106,6 +102,12 @@ class RequestAcceptance:
         if passes < self.n_steps:  # also where the answer was cut inside its last draft
             return plain
         return AcceptanceCurve(unconditional=plain.unconditional, hit_rate=self.n_steps / passes)
+
+
+def _count(value: Any, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise SchemaError(f"{where}: must be an integer >= 0, got {shown(repr(value))}")
+    return value
 
 
 def _entry(data: dict[str, Any], where: str) -> dict[str, Any]:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from calibrate.record.json_text import load_json, number
 from calibrate.token_acceptance.curves import AcceptanceCurve
-from calibrate.token_acceptance.text import integer_keys, load_json, number
 from theory.errors import ParameterError, SchemaError
 
 __all__ = ["BatchRange", "DynamicStats", "Schedule"]
@@ -115,11 +115,8 @@ class DynamicStats:
     """What vLLM's dynamic speculative decoding is computed from."""
 
     curve: AcceptanceCurve
-    """Acceptance per position; the file has it unconditional, per draft."""
-
     pass_ms: Mapping[int, Mapping[int, float]]
     """Batch size -> K -> milliseconds of a pass that verifies K drafted tokens per sequence."""
-
     is_online: bool = False
     """vLLM's field of that name: whether acceptance is updated while serving."""
 
@@ -139,7 +136,7 @@ class DynamicStats:
 
         Raises
         ------
-        SchemaError : not JSON, fields missing, of the wrong kind or at odds with each other.
+        SchemaError : not JSON, or fields that are missing, of the wrong kind or at odds with each other.
         ParameterError : impossible rates or times.
         """
         data = load_json(text, where)
@@ -155,14 +152,10 @@ class DynamicStats:
         online = data.get("is_online", False)
         if not isinstance(online, bool):
             raise SchemaError(f"{where}: is_online: must be true or false, got {online!r}")
-        batches = integer_keys(data["batch_stats"], f"{where}: batch_stats")
-        times = {
-            batch: {
-                k: number(value, f"{where}: batch_stats.{batch}.{k}")
-                for k, value in integer_keys(row, f"{where}: batch_stats.{batch}").items()
-            }
-            for batch, row in batches.items()
-        }
+        times = {}
+        for batch, row in _integer_keys(data["batch_stats"], f"{where}: batch_stats").items():
+            place = f"{where}: batch_stats.{batch}"
+            times[batch] = {k: number(value, f"{place}.{k}") for k, value in _integer_keys(row, place).items()}
         values = [number(rate, f"{where}: acceptance_rate_per_pos[{j}]") for j, rate in enumerate(rates)]
         return cls(curve=AcceptanceCurve.of(values, "unconditional"), pass_ms=times, is_online=online)
 
@@ -194,8 +187,10 @@ class DynamicStats:
         ------
         ParameterError : ``k`` is beyond what was measured.
         """
-        row = self.pass_ms[batch]
-        full = _interpolated(sorted(row.items()), k)
+        row, depths = self.pass_ms[batch], sorted(self.pass_ms[batch])
+        if not depths[0] <= k <= depths[-1]:
+            raise ParameterError("k", k, f"must be in [{depths[0]}, {depths[-1]}], as measured")
+        full = float(np.interp(k, depths, [row[depth] for depth in depths]))
         hit = 1.0 if self.curve.hit_rate is None else self.curve.hit_rate
         return hit * full + (1.0 - hit) * row[0]
 
@@ -219,8 +214,15 @@ class DynamicStats:
         return Schedule.of({batch: self.best(batch) for batch in self.pass_ms}, max_batch or max(self.pass_ms))
 
 
-def _interpolated(points: Sequence[tuple[int, float]], k: int) -> float:
-    keys, times = zip(*points, strict=True)
-    if not keys[0] <= k <= keys[-1]:
-        raise ParameterError("k", k, f"must be in [{keys[0]}, {keys[-1]}], as measured")
-    return float(np.interp(k, keys, times))
+def _integer_keys(data: Any, where: str) -> dict[int, Any]:
+    """A mapping whose keys are integers, or integers as text, once each."""
+    if not isinstance(data, dict) or not data:
+        raise SchemaError(f"{where}: must be an object with integer keys")
+    table: dict[int, Any] = {}
+    for key, value in data.items():
+        if isinstance(key, bool) or not (isinstance(key, int) or (isinstance(key, str) and key.isdecimal())):
+            raise SchemaError(f"{where}: the key {key!r} must be an integer >= 0")
+        if int(key) in table:
+            raise SchemaError(f"{where}: the key {int(key)} comes twice")
+        table[int(key)] = value
+    return table

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.engines.token_vocabulary import engines_name
 from calibrate.record.files import read_text
-from calibrate.token_acceptance.curve_files import SCHEMA, curve_as_csv
-from calibrate.token_acceptance.curves import FIGURES, AcceptanceCurve
+from calibrate.token_acceptance.curves import FIGURES, SCHEMA, AcceptanceCurve, curve_as_csv
 from calibrate.token_acceptance.lengths import LengthTable
 from calibrate.token_acceptance.measured import curve_of, dynamic_stats_of
 from calibrate.token_acceptance.schedule import DynamicStats

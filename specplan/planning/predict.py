@@ -186,7 +186,7 @@ class Predictor:
             baseline_seconds=float(base.mean()),
             notes=self._notes(configuration, model, error, timed),
             tokens_per_pass=model.tokens_per_pass if model else 1.0,
-            token_settings=dict(model.decoding.settings) if model and model.decoding else {},
+            token_settings=dict(model.settings) if model else {},
             errors=errors,
             answer_spread=raw.stderr * math.sqrt(raw.n) / raw.value,
             accepted=runs.accepted,

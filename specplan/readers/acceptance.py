@@ -24,13 +24,11 @@ from pathlib import Path
 from typing import Final
 
 from calibrate.record.files import read_text
-from calibrate.token_acceptance.curve_files import curve_in_text
-from calibrate.token_acceptance.curves import AcceptanceCurve
+from calibrate.token_acceptance.curves import AcceptanceCurve, curve_in_text
 from calibrate.token_acceptance.lengths import LengthTable
 from calibrate.token_acceptance.metrics import curve_of_metrics
 from calibrate.token_acceptance.requests import read_responses
-from specplan.readers.benchmark import Benchmark
-from specplan.readers.formats import is_benchmark, read_benchmarks
+from specplan.readers.formats import Benchmark, is_benchmark, read_benchmarks
 from theory.errors import ParameterError
 
 __all__ = ["RECORDS", "ReadAcceptance", "is_address", "read_acceptance"]
@@ -136,8 +134,8 @@ def _lengths(source: str, k: int | None, model: str | None, mode: str | None) ->
 
 def _benchmarks(runs: Sequence[Benchmark], source: str, k: int | None) -> ReadAcceptance:
     """By position where the tool read the server's metrics, else from the outputs of the streams."""
-    speculating = [run for run in runs if run.accepted_at]
-    depths = sorted({len(run.accepted_at) for run in speculating})
+    speculating = [run for run in runs if run.k]
+    depths = sorted({run.k for run in speculating})
     if len(depths) > 1:
         rule = f"holds runs with k = {', '.join(map(str, depths))}: give a file of the runs with one k"
         raise ParameterError("acceptance", source, rule)
@@ -146,11 +144,7 @@ def _benchmarks(runs: Sequence[Benchmark], source: str, k: int | None) -> ReadAc
         rates = [sum(run.accepted_at[j] * run.drafts for run in speculating) / drafts for j in range(depths[0])]
         curve = AcceptanceCurve.of(rates, "unconditional")
         return ReadAcceptance(curve=curve, convention=f"rates by position of {speculating[0].tool}")
-    return _streams(runs, source, k)
-
-
-def _streams(runs: Sequence[Benchmark], source: str, k: int | None) -> ReadAcceptance:
-    """One rate for all positions: each output after the first is a round of a server that streams round by round."""
+    # One rate for all positions: each output after the first is a round of a server that streams round by round.
     streams = [request for run in runs for request in run.requests if request.rounds]
     if not streams:
         rule = "says neither what was accepted nor the outputs of streams (vllm bench: --save-detailed; else /metrics)"

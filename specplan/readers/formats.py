@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import AliasPath, BaseModel, ConfigDict, Field
+from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
 from calibrate.record.files import STDIN, opened, read_text
 from calibrate.record.json_text import json_lines, parse_json
-from specplan.readers.benchmark import Benchmark, Request
-from specplan.readers.checking import checked
+from sim.estimate import Estimate, ratio_of_totals
+from sim.serving.arrivals import Arrivals
 from theory.errors import SchemaError
 
-__all__ = ["is_benchmark", "read_benchmarks"]
+__all__ = ["Benchmark", "Request", "checked", "is_benchmark", "read_benchmarks"]
 
 _MOST_BYTES: Final = 512 * 2**20
 _HEAD: Final = 2**16
@@ -36,6 +37,7 @@ _MARKS: Final = (
 """What a file of the tools has within its first bytes, and a trace has not."""
 _SECONDS_OF: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
 
+Kind = TypeVar("Kind", bound=BaseModel)
 _Tokens = Annotated[int, Field(ge=0, le=10_000_000)]
 _Share = Annotated[float, Field(ge=0.0, le=1.0)]
 _Moment = Annotated[float, Field(ge=0.0, le=1e12)]
@@ -44,6 +46,100 @@ _Seconds = Annotated[float, Field(ge=0.0, le=1e7)]
 """Duration."""
 _Milliseconds = Annotated[float, Field(ge=0.0, le=1e10)]
 _Nanoseconds = Annotated[int, Field(ge=0, le=10**21)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request that succeeded."""
+
+    start_s: float
+    """When it was sent, s on any clock."""
+    prompt_tokens: int
+    answer_tokens: int
+    first_s: float
+    """From being sent to the first token, s; NaN where the file does not have it."""
+    decode_s: float
+    """From the first token to the last, s; NaN where the file does not have it."""
+    rounds: int
+    """Outputs after the first: a round each where the server streams round by round; 0 where the file does not have
+    it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark:
+    """Requests of a run, and what its server said of speculation."""
+
+    source: str
+    tool: str
+    requests: tuple[Request, ...] = field(repr=False)
+    accepted_at: tuple[float, ...] = ()
+    """Share of the drafts that were accepted up to each position, in [0, 1]; empty: no speculation, or none in the
+    file."""
+    drafts: int = 1
+    """Drafts that these shares are of, >= 1; 1 where the file does not have them."""
+
+    @property
+    def k(self) -> int:
+        """Tokens drafted per round; 0: none, or none in the file."""
+        return len(self.accepted_at)
+
+    @property
+    def arrivals(self) -> Arrivals:
+        """When requests came, and how long they were.
+
+        Raises
+        ------
+        SchemaError : there is none.
+        """
+        if not self.requests:
+            raise SchemaError(f"{self.source}: no request that succeeded: vLLM writes them with --save-detailed")
+        known = sorted(self.requests, key=lambda request: request.start_s)
+        return Arrivals.of(
+            [request.start_s for request in known],
+            [max(request.prompt_tokens, 0) for request in known],
+            [max(request.answer_tokens, 1) for request in known],
+        )
+
+    @property
+    def concurrency(self) -> float:
+        """Requests that decode at once, mean over the run; NaN where the file has no times."""
+        ends = [request.start_s + request.first_s + request.decode_s for request in self.requests]
+        decoding = math.fsum(request.decode_s for request in self.requests)
+        seconds = max(ends, default=math.nan) - min((request.start_s for request in self.requests), default=math.nan)
+        return decoding / seconds if seconds > 0.0 else math.nan
+
+    @property
+    def round_s(self) -> Estimate:
+        """Seconds from one output of a request to the next; prompts of others included.
+
+        Raises
+        ------
+        SchemaError : the file has no times of single outputs.
+        """
+        known = [request for request in self.requests if request.rounds and request.decode_s > 0.0]
+        if not known:
+            raise SchemaError(f"{self.source}: has no times between outputs; with vLLM, use --save-detailed")
+        return ratio_of_totals(
+            [request.decode_s for request in known],
+            [float(request.rounds) for request in known],
+            estimator="decode seconds over outputs, ratio of totals over requests",
+            unit="s",
+        )
+
+
+def checked(kind: type[Kind], item: Any, where: str) -> Kind:
+    """Return data as a model; ``where`` names their source in errors.
+
+    Raises
+    ------
+    SchemaError : they do not fit it.
+    """
+    try:
+        return kind.model_validate(item)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise SchemaError(f"{where}: {place}{': ' if place else ''}{first['msg']}") from None
 
 
 def _at(*path: str, default: Any = ...) -> Any:
@@ -102,12 +198,9 @@ class _Perf(_Read):
 
 
 def is_benchmark(path: Path, what: str) -> bool:
-    """Whether a file begins as one of these tools begins it; standard input is taken for none.
+    """Whether a file begins as one of these tools begins it; ``what`` it is read as is for errors.
 
-    Parameters
-    ----------
-    path : the file.
-    what : it is read as, for errors.
+    Standard input is taken for none.
 
     Raises
     ------
@@ -207,9 +300,9 @@ def _perf(objects: list[Any], where: str) -> Benchmark:
         read = checked(_Perf, item, f"{where}:{number}")
         if read.error or read.was_cancelled or read.phase != "profiling":
             continue
-        first = _seconds(read.metrics, "time_to_first_token", f"{where}:{number}")
+        first = next(iter(_times(read.metrics, "time_to_first_token", f"{where}:{number}", several=False)), math.nan)
         whole = (read.end_ns - read.start_ns) / 1e9
-        gaps = _gaps(read.metrics, f"{where}:{number}")
+        gaps = _times(read.metrics, "inter_chunk_latency", f"{where}:{number}", several=True)
         requests.append(
             Request(
                 start_s=read.start_ns / 1e9,
@@ -230,24 +323,20 @@ def _count(metrics: Mapping[str, _Metric], name: str, where: str) -> int:
     return int(metric.value)
 
 
-def _gaps(metrics: Mapping[str, _Metric], where: str) -> list[float]:
-    """Seconds between the pieces of a stream; none where the file has none."""
-    metric = metrics.get("inter_chunk_latency")
-    if metric is None:
-        return []
-    unit = _SECONDS_OF.get(metric.unit)
-    if not isinstance(metric.value, list) or unit is None or not all(0.0 <= gap <= 1e13 for gap in metric.value):
-        raise SchemaError(f"{where}: metrics.inter_chunk_latency: must be times in one of {', '.join(_SECONDS_OF)}")
-    return [gap * unit for gap in metric.value]
-
-
-def _seconds(metrics: Mapping[str, _Metric], name: str, where: str) -> float:
+def _times(metrics: Mapping[str, _Metric], name: str, where: str, *, several: bool) -> list[float]:
+    """Seconds of a metric, which has one value or several; none where the file has none."""
     metric = metrics.get(name)
     if metric is None:
-        return math.nan
-    if isinstance(metric.value, list) or metric.unit not in _SECONDS_OF or not 0.0 <= metric.value <= 1e16:
-        raise SchemaError(f"{where}: metrics.{name}: must be a time in one of {', '.join(_SECONDS_OF)}")
-    return metric.value * _SECONDS_OF[metric.unit]
+        return []
+    values, unit = (metric.value if isinstance(metric.value, list) else [metric.value]), _SECONDS_OF.get(metric.unit)
+    if (
+        isinstance(metric.value, list) is not several
+        or unit is None
+        or not all(0.0 <= value <= 1e16 for value in values)
+    ):
+        kind = "times" if several else "a time"
+        raise SchemaError(f"{where}: metrics.{name}: must be {kind} in one of {', '.join(_SECONDS_OF)}")
+    return [value * unit for value in values]
 
 
 def _or_nan(value: float | None) -> float:

@@ -33,7 +33,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from calibrate.record.files import read_text
 from calibrate.record.json_text import json_lines, parse_json
-from specplan.readers.checking import checked
+from specplan.readers.formats import checked
 from theory.errors import SchemaError
 
 __all__ = ["DraftCost", "FittedLatency", "PassCost", "TracedRequest", "read_latency", "read_traced"]
@@ -99,8 +99,7 @@ def read_latency(path: str | Path) -> FittedLatency:
     ------
     SchemaError : unreadable, or not as the module says.
     """
-    data = parse_json(read_text(path, "fitted latency"), str(path))
-    return checked(FittedLatency, data, str(path))
+    return checked(FittedLatency, parse_json(read_text(path, "fitted latency"), str(path)), str(path))
 
 
 def read_traced(path: str | Path) -> tuple[TracedRequest, ...] | tuple[float, ...]:
@@ -125,12 +124,10 @@ class _Ranks(_Strict):
 
 
 class _Lengths(BaseModel):
-    model_config = ConfigDict(extra="ignore")
     acc_len: list[Annotated[int, Field(ge=1, le=1024)]]
 
 
 class _Prompt(BaseModel):
-    model_config = ConfigDict(extra="ignore")
     prompt_token_ids: list[int] | None = None
     prompt_tokens: Annotated[int, Field(ge=0, le=_MOST_TOKENS)] | None = None
 

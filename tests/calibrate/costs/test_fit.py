@@ -36,17 +36,11 @@ PLANTED = TableCost(
 )
 
 
-def record(noise: float, n: int, seed: int = 0) -> EngineRecord:
-    rng = np.random.default_rng(seed)
-
-    def noisy(seconds: float) -> float:
-        return float(seconds * (1.0 + noise * rng.standard_exponential()) / (1.0 + noise))
-
-    return swept(PLANTED, n, noisy)
+SWEPT = swept(PLANTED, 3, lambda seconds: seconds)
 
 
 def test_without_noise_the_planted_cost_comes_back() -> None:
-    fit = fit_cost(record(0.0, 3))
+    fit = fit_cost(SWEPT)
     np.testing.assert_allclose(fit.cost.seconds, PLANTED.seconds, rtol=1e-9)
     assert fit.cost.context_s == pytest.approx(PLANTED.context_s, rel=1e-9)
     assert fit.cost.prefill(100) == pytest.approx(PLANTED.prefill(100), rel=1e-9)
@@ -64,7 +58,6 @@ def test_a_prefill_that_costs_little_until_it_costs_much_comes_back() -> None:
     used = [InUse(decode=[], prefill=PrefillSums(2, 16, planted.prefill(1) + planted.prefill(15)), request=(1, 0.0007))]
     timed = SWEPT.model_copy(update={"prefill": prefill, "in_use": used})
     fit = fit_cost(timed)
-    assert fit.sweep.prefill_error < 1e-9
     assert [fit.cost.prefill(n) for n in (1, 20, 48, 200)] == pytest.approx(
         [planted.prefill(n) for n in (1, 20, 48, 200)]
     )
@@ -77,9 +70,7 @@ def test_what_prefills_beside_decoding_save_comes_back() -> None:
     saved_s = 0.5 * PLANTED.prefill_s
     beside = [one.model_copy(update={"seconds": one.seconds - saved_s, "beside": 1}) for one in alone]
     together = [one.model_copy(update={"seconds": 0.1 * one.seconds, "together": 4}) for one in alone]
-    timed = record(0.0, 3).model_copy(
-        update={"prefill": [*alone, *beside, *together], "in_use": [], "plain_in_use": []}
-    )
+    timed = SWEPT.model_copy(update={"prefill": [*alone, *beside, *together]})
     fit = fit_cost(timed, use="plain")
     assert fit.cost.prefill(64) == pytest.approx(PLANTED.prefill(64))
     assert fit.shared_s == pytest.approx(saved_s)
@@ -96,16 +87,13 @@ def test_what_prefills_beside_decoding_save_comes_back() -> None:
 def test_with_noise_the_bootstrap_covers_the_truth() -> None:
     # The resampled spread must be neither blind nor absurd: the truth within 5 standard deviations (false alarm below
     # 1e-5 for a normal error), and the spread below 3 % for 90 samples a cell.
-    noisy = record(0.3, 30)
-    truth = PLANTED.iteration(4, 1600)
-    found = fit_cost(noisy).cost.iteration(4, 1600)
-    assert fit_cost(noisy).cost.bends == (), "a bend needs two lengths on either side"
+    rng = np.random.default_rng(0)
+    noisy = swept(PLANTED, 30, lambda seconds: float(seconds * (1.0 + 0.3 * rng.standard_exponential()) / 1.3))
+    truth, cost = PLANTED.iteration(4, 1600), fit_cost(noisy).cost
+    assert cost.bends == (), "a bend needs two lengths on either side"
     spread = np.std([fit_cost(noisy, np.random.default_rng(i)).cost.iteration(4, 1600) for i in range(20)], ddof=1)
     assert 0.0 < spread < 0.03 * truth
-    assert abs(found - truth) < 5.0 * spread
-
-
-SWEPT = record(0.0, 3)
+    assert abs(cost.iteration(4, 1600) - truth) < 5.0 * spread
 
 
 def fitted(*in_use: InUse, use: Use = "steps", **changes: object) -> CostFit:
@@ -186,18 +174,15 @@ def test_a_sweep_is_scaled_to_what_the_engine_took_in_use(
         assert slowdown_of([(fit, work)]) == pytest.approx(1.0, rel=1e-9)
 
 
-def test_requests_take_as_long_as_in_use() -> None:
-    assert fitted(InUse(decode=[cell(40, 200)], request=(4, 0.012))).cost.request_s == pytest.approx(0.003, rel=1e-9)
-
-
 def test_what_waking_costs_is_told_apart() -> None:
     """Prefills take twice as long as in the sweep, and 6 ms more after a rest: for both, whatever their share is."""
     for n_woken in (5, 18):
         waking = prefills(n_woken, 4 * n_woken, 2.0, n_woken, 0.003)
         others = prefills(20 - n_woken, 9 * (20 - n_woken), 2.0)
-        one = InUse(decode=[cell(40, 200)], prefill=total(waking, others), waking=waking)
+        one = InUse(decode=[cell(40, 200)], prefill=total(waking, others), waking=waking, request=(4, 0.012))
         fit = fitted(one)
         assert fit.waking_s == pytest.approx(0.006, rel=1e-9)
+        assert fit.cost.request_s == pytest.approx(0.003, rel=1e-9), "requests take as long as in use"
         assert fit.factors.prefill == pytest.approx(2.0, rel=1e-9)
         assert slowdown_of([(fit, one)]) == pytest.approx(1.0, rel=1e-9)
 
@@ -227,6 +212,7 @@ def test_what_an_engine_never_did_alone_it_takes_as_in_an_answer_of_its_own() ->
     alone = InUse(decode=[cell(50, 100, 1.2)], prefill=prefills(5, 30, 1.2), beside=Work(), shared_s=0.0)
     fit = fitted(in_use)
     assert (fit.factors.decode, fit.factors.beside) == pytest.approx((1.8, 1.0), rel=1e-9)
+    assert slowdown_of([]) is None
     idle = InUse(beside=Work(), shared_s=0.0)  # of the draft, while the target answers step by step without it
     fit = fitted(in_use, plain_in_use=[alone], stepwise_in_use=[idle])
     assert (fit.factors.decode, fit.factors.prefill) == pytest.approx((1.2, 1.2), rel=1e-9)
@@ -261,20 +247,10 @@ def test_context_costs_passes_what_it_costs_iterations_where_their_texts_are_of_
         assert tables[4].iteration(b, 45 * b) == pytest.approx(1.5 * PLANTED.iteration(b, 0) + 0.001 * b, rel=0.02)
 
 
-def test_the_slowdown_of_an_engine_is_what_its_work_took_longer() -> None:
-    assert slowdown_of([]) is None
-    fit = fit_cost(SWEPT)
-    done = InUse(decode=[cell(60, 200, 1.25)], prefill=prefills(3, 60, 1.25))
-    assert slowdown_of([(fit, done)] * 2) == pytest.approx(1.25)
-    slowed = replace(fit, factors=replace(fit.factors, beside=1.25))
-    shared = done.model_copy(update={"beside": Work(decode=done.decode, prefill=done.prefill)})
-    assert slowdown_of([(slowed, shared)]) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("n", [1, 7, 100])
+@pytest.mark.parametrize("n", [1, 7, 50])
 def test_every_answer_is_resampled_equally_often_with_its_neighbours(n: int) -> None:
     rng, counts = np.random.default_rng(5), np.zeros(n)
-    draws, length = 20_000 // n, max(round(n**0.5), 1)
+    draws, length = 4_000 // n, max(round(n**0.5), 1)
     for _ in range(draws):
         indices = resampled_answers(n, rng)
         assert len(indices) == n
@@ -293,13 +269,7 @@ def test_costs_are_never_negative() -> None:
         request_s=[],
     )
     cost = fit_cost(flat).cost
-    assert cost.context_s == 0.0
-    assert cost.prefill_token_s == 0.0
-    assert cost.request_s == 0.0
+    assert cost.context_s == cost.prefill_token_s == cost.request_s == 0.0
     assert cost.iteration(1, 0) > 0.0
-
-
-def test_missing_samples_are_named() -> None:
-    lone = EngineRecord(device="cpu", decode=[DecodeSample(batch=2, context=1, seconds=1.0)], prefill=[], request_s=[])
     with pytest.raises(CalibrationError, match="decode samples at batch 1"):
-        fit_cost(lone)
+        fit_cost(flat.model_copy(update={"decode": [DecodeSample(batch=2, context=1, seconds=1.0)]}))

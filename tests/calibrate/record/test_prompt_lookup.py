@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 
 from calibrate.record.prompt_lookup import count_acceptance, lookup
-from theory.errors import ParameterError
 
 TOKENS = st.lists(st.integers(0, 3), min_size=0, max_size=30)
 
@@ -56,7 +55,7 @@ def test_conservation(texts: list[tuple[list[int], list[int]]], max_ngram: int, 
     assert record.drafted_at[0] == record.drafts
 
 
-@pytest.mark.parametrize(("max_ngram", "n"), [(0, 1), (1, 0), (-1, 3)])
-def test_bad_counts(max_ngram: int, n: int) -> None:
-    with pytest.raises(ParameterError, match="must be an integer >= 1"):
-        count_acceptance([], max_ngram=max_ngram, n_speculative=n)
+test_bad_counts = refused(
+    lambda max_ngram, n: count_acceptance([], max_ngram=max_ngram, n_speculative=n),
+    *((*counts, "must be an integer >= 1") for counts in ((0, 1), (1, 0), (-1, 3))),
+)

@@ -6,7 +6,7 @@ import pytest
 from measured_profiles import answer_of, measured
 from measured_profiles import position as judged
 
-from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord
+from calibrate.record.answer_records import Generated, StepRecord
 from calibrate.replay.accuracy import accepts, expected_accuracy, rates_text, spoiling
 from calibrate.replay.summary import acceptance
 from sim.roles import GATE
@@ -18,14 +18,12 @@ def position(accepted: bool, right: bool, *, target_right: bool = True, gate: fl
     return step.model_copy(update={"draft": step.draft.model_copy(update={"scores": {GATE: gate}})})
 
 
-def answer(*steps: StepRecord, correct: bool | None = None) -> RecordedAnswer:
-    return answer_of(*steps, answer_correct=correct)
-
-
 ANSWERS = [
-    answer(position(True, True), position(False, False), position(True, True), correct=True),
-    answer(position(True, False), position(False, True), position(True, True), correct=False),
-    answer(position(True, True), position(False, False, target_right=False), position(False, True), correct=True),
+    answer_of(position(True, True), position(False, False), position(True, True), answer_correct=True),
+    answer_of(position(True, False), position(False, True), position(True, True), answer_correct=False),
+    answer_of(
+        position(True, True), position(False, False, target_right=False), position(False, True), answer_correct=True
+    ),
 ]
 
 
@@ -38,19 +36,19 @@ def test_verifiers_accept_shares_of_right_and_of_wrong_drafts() -> None:
 
 
 def test_another_verifier_is_told_by_its_scores_and_its_threshold() -> None:
-    scored = [answer(position(True, True, gate=0.7), position(True, True, gate=0.4))]
+    scored = [answer_of(position(True, True, gate=0.7), position(True, True, gate=0.4))]
     assert rates_text(scored)[1].startswith("gate at 0.5      right drafts 0.500 [")
     assert rates_text(scored)[1].endswith("; wrong drafts not seen")
     assert [accepts(step, GATE, 0.8) for step in scored[0].steps] == [False, False]
     assert accepts(scored[0].steps[0], "reward", 0.5) is None
-    blind = [answer(position(True, True).model_copy(update={"draft": Generated(tokens=1, seconds=0.1)}))]
+    blind = [answer_of(position(True, True).model_copy(update={"draft": Generated(tokens=1, seconds=0.1)}))]
     assert rates_text(blind) == []
 
 
 def test_spoiling_reads_what_a_wrong_step_does_to_an_answer() -> None:
     found = spoiling(ANSWERS)
     assert (found.right_if_clean, found.right_if_spoilt, found.n) == (1.0, 0.5, 3)
-    assert spoiling([answer(position(True, True))]) is None  # no truth about the answer
+    assert spoiling([answer_of(position(True, True))]) is None  # no truth about the answer
     counts = [Counts(steps=3, graded_steps=3, wrong_steps=w) for w in (0, 0, 1, 2)]
     expected = expected_accuracy(counts, found)
     assert expected.value == pytest.approx((1.0 + 1.0 + 0.5 + 0.5**2) / 4)  # each wrong step is forgiven by half

@@ -10,11 +10,10 @@ from measured_profiles import answer_of, measured, position
 from sim_worlds import drawn_answers, seconds_per_step
 
 from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
-from calibrate.replay.corruption import Row, corruption, corruption_of, least_corruption
-from calibrate.replay.recorded import Recorded
+from calibrate.replay.corruption import Recorded, Row, corruption, corruption_of, least_corruption
 from calibrate.replay.system import as_seen_by, system_of
 from sim.algorithms.paired import paired_trajectory
-from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
+from sim.answers.drawn import SyntheticBehaviour
 from sim.answers.facts import Facts, Quality
 from sim.operations import Generate, Verify
 from sim.roles import DRAFT, EMBEDDING, SCORER, TARGET
@@ -40,12 +39,12 @@ def planted(kappa: float, n: int, seed: int, *, spread: float = 0.25) -> tuple[R
 
 @pytest.mark.parametrize("kappa", [-0.6, 0.7])
 def test_the_interval_covers_what_was_planted(kappa: float) -> None:
-    """12 samples of 80 answers: at a coverage of 95 %, 7 or fewer hits have probability 1.8e-4 each.
+    """8 samples of 80 answers: at a coverage of 95 %, 4 or fewer hits have probability 3.7e-4 each.
 
     A negative kappa takes its share of the refusals.
     """
-    found = [corruption_of(planted(kappa, 80, seed), least=min(math.copysign(1.0, kappa), 0.0)) for seed in range(12)]
-    assert sum(one.low <= kappa <= one.high for one in found) > 7
+    found = [corruption_of(planted(kappa, 80, seed), least=min(math.copysign(1.0, kappa), 0.0)) for seed in range(8)]
+    assert sum(one.low <= kappa <= one.high for one in found) > 4
 
 
 @pytest.mark.parametrize("kappa", [0.0, 0.4])
@@ -119,18 +118,13 @@ def test_where_a_role_does_not_tell_the_judge_does() -> None:
 
     answers = [answer(i, "++x+-+") for i in range(4)]
     found = Recorded(answers).corruption(EMBEDDING, 0.8)
-    assert found is not None
     assert found == Recorded(answers).corruption() == ("judge", corruption(answers))
     assert (least_corruption("judge"), least_corruption(EMBEDDING)) == (0.0, -1.0)
     assert Recorded([answer(0, "+++")]).corruption(EMBEDDING, 0.8) is None
     profile = measured([True]).model_copy(update={"answers": answers})
-    system = system_of(profile)
-    assert isinstance(system.behaviour, TraceBehaviour)
-    drawn = [
-        as_seen_by(system, Recorded(profile.answers), EMBEDDING, 0.8, resample=seed).behaviour for seed in range(40)
-    ]
-    values = [one.corruption for one in drawn if isinstance(one, TraceBehaviour)]
-    assert min(values) == 0.0 < max(values)
+    system, recorded = system_of(profile), Recorded(answers)
+    drawn = [as_seen_by(system, recorded, EMBEDDING, 0.8, resample=seed).behaviour.corruption for seed in range(40)]
+    assert min(drawn) == 0.0 < max(drawn)
 
 
 def test_nothing_is_said_without_both_sides() -> None:

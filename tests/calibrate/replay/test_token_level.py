@@ -12,7 +12,6 @@ from refusals import refused
 from calibrate.engines.speculation import Speculation
 from calibrate.models.local import TorchModels
 from calibrate.models.servers import RemoteModels
-from calibrate.record.profile import Profile
 from calibrate.record.token_records import PassSample
 from calibrate.replay.trials import Trials
 from sim.configuration import Configuration
@@ -24,77 +23,54 @@ from specplan.planning.predict import Predictor
 from specplan.worlds.drafters.naming import kind
 from theory.errors import ParameterError
 
-NONE = [False] * 8
+PROFILE = speculated(measured([False] * 8))
+"""Iterations of 10 ms, 1 ms for the draft; passes of 3 tokens in 12 ms: 7 for the 20 tokens after the first."""
 
 
-@pytest.fixture(scope="module")
-def profile() -> Profile:
-    """Iterations of 10 ms, 1 ms for the draft; passes of 3 tokens in 12 ms: 7 for the 20 tokens after the first."""
-    return speculated(measured(NONE))
+def test_a_draft_model_alone_and_below_steps_is_predicted_exactly() -> None:
+    """56 passes of 12 ms for 167 iterations of 10 ms; prefills of 1 ns are all that is left: 1e-6.
 
-
-# Predictions
-
-
-def test_a_draft_model_alone_is_predicted_exactly(profile: Profile) -> None:
-    """56 passes of 12 ms for 167 iterations of 10 ms; prefills of 1 ns are all that is left: 1e-6."""
-    found = Predictor(profile, uncertainty=False).predict(Configuration(method="draft-model", k2=3))
+    LR sync, no draft ever right: each of 8 steps waits for one draft of 20 ms, then takes 84 ms.
+    """
+    predictor = Predictor(PROFILE, uncertainty=False)
+    found = predictor.predict(Configuration(method="draft-model", k2=3))
     assert found.speedup.value == pytest.approx(1670 / 672, rel=1e-6)
     assert found.tokens_per_pass == pytest.approx(3.0)
     assert found.token_settings == {"k2": 3}
+    hybrid = predictor.predict(Configuration(method="lr-sync", k1=2, token="draft-model", k2=3))
+    assert hybrid.speedup.value == pytest.approx(1670 / 832, rel=1e-3)
 
 
-def test_a_hybrid_is_predicted_exactly(profile: Profile) -> None:
-    """LR sync, no draft ever right: each of 8 steps waits for one draft of 20 ms, then takes 84 ms."""
-    one = Configuration(method="lr-sync", k1=2, token="draft-model", k2=3)
-    found = Predictor(profile, uncertainty=False).predict(one)
-    assert found.speedup.value == pytest.approx(1670 / 832, rel=1e-3)
-
-
-def test_resampled_answers_widen_the_interval(profile: Profile) -> None:
+def test_resampled_answers_widen_the_interval() -> None:
     """Answers that differ in tokens per pass make the prediction unsure; answers all alike do not."""
     one = Configuration(method="draft-model", k2=3)
-    alike = Predictor(profile).predict(one)
-    record = profile.token[0]
+    alike = Predictor(PROFILE).predict(one)
+    record = PROFILE.token[0]
     slow = record.answers[0].model_copy(
         update={
             "requests": [r.model_copy(update={"passes": [PassSample(2, 0)] * 20}) for r in record.answers[0].requests]
         }
     )
     mixed = type(record).counted("draft-model", record.settings, [slow, *record.answers[1:]])
-    unsure = Predictor(profile.model_copy(update={"token": [mixed]})).predict(one)
+    unsure = Predictor(PROFILE.model_copy(update={"token": [mixed]})).predict(one)
     assert alike.errors["profile"] < 1e-9
     assert unsure.errors["profile"] > 0.05
 
 
-def test_what_the_profile_does_not_know_is_said(profile: Profile) -> None:
-    predictor = Predictor(profile, uncertainty=False)
-    with pytest.raises(ParameterError, match=r"tokens per pass of draft-model at k2=9 .known are k2=2, k2=3"):
-        predictor.predict(Configuration(method="draft-model", k2=9))
-    with pytest.raises(ParameterError, match="does not know: tokens per pass of prompt-lookup"):
-        predictor.predict(Configuration(method="lr-async", token="prompt-lookup"))
-
-
-# The planner
-
-
-def test_the_planner_tries_what_is_recorded_alone_and_below_steps(profile: Profile) -> None:
-    found = Request(methods=("draft-model", "prompt-lookup", "lr-sync"), k1_max=2).candidates(Trials(profile)).known
+def test_the_planner_tries_what_is_recorded_alone_and_below_steps() -> None:
+    found = Request(methods=("draft-model", "prompt-lookup", "lr-sync"), k1_max=2).candidates(Trials(PROFILE)).known
     names = [one.name for one in found]
     assert names == ["draft-model k2=3", "lr-sync k1=2", "lr-sync k1=2 + draft-model k2=3"]
     assert kind(found[-1]) == "lr-sync+draft-model"
-    assert plan(profile, Request(methods=("draft-model",))).best.label == "draft-model speculation"
+    assert plan(PROFILE, Request(methods=("draft-model",))).best.label == "draft-model speculation"
 
 
 def test_a_token_method_that_loses_is_shown_alone_and_not_put_below() -> None:
-    profile = speculated(measured(NONE), pass_s=0.050)
+    profile = speculated(measured([False] * 8), pass_s=0.050)
     found = plan(profile, Request(methods=("draft-model", "lr-sync"), k1_max=2))
     assert {row.label for row in found.rows} == {"plain decoding", "draft-model speculation", "LR sync"}
     why = {row.label: row.why for row in found.rows}
     assert "loses to plain decoding" in why["draft-model speculation"]
-
-
-# Command lines and real runs
 
 
 def test_validate_combines_methods_windows_and_depths() -> None:
@@ -107,10 +83,8 @@ def test_validate_combines_methods_windows_and_depths() -> None:
         configurations_of("lr-async", (), [], "paper", Below(None, ("k2=3",), []))
 
 
-def test_a_prediction_is_run_with_the_settings_it_rests_on_over_http_on_the_server_that_speculates_so(
-    profile: Profile,
-) -> None:
-    predictor = Predictor(speculated(profile, "prompt-lookup", k2=5), uncertainty=False)
+def test_a_prediction_is_run_with_the_settings_it_rests_on_over_http_on_the_server_that_speculates_so() -> None:
+    predictor = Predictor(speculated(PROFILE, "prompt-lookup", k2=5), uncertainty=False)
     lookup = predictor.predict(Configuration(method="lr-async", token="prompt-lookup", k2=4))
     spec = validation.real_configuration(lookup, TorchModels())
     assert spec.speculation == {TARGET: Speculation(method="ngram", k2=4)}

@@ -16,7 +16,8 @@ from calibrate.record.engine_records import DecodeSample, InUse, PrefillSample
 from calibrate.record.profile import Profile
 from calibrate.record.token_records import TokenAnswer, TokenRecord, TokenRequest
 from calibrate.replay.system import system_of
-from calibrate.replay.token_passes import TokenDecoding, known_settings, split_passes, token_decoding
+from calibrate.replay.token_level import known_settings
+from calibrate.replay.token_passes import TokenModel, split_passes, token_decoding
 from sim.algorithms import autoregressive, step_by_step
 from sim.answers.token_passes import DrawnPasses
 from sim.catalogue import methods
@@ -30,17 +31,17 @@ from theory.token_methods import vector_tokens
 passes = st.lists(st.integers(0, 12).flatmap(lambda d: st.tuples(st.just(d), st.integers(0, d))), max_size=12)
 
 
-def plain(n_answers_steps: int = 6, *, ngram: bool = False) -> Profile:
-    return measured([True] * n_answers_steps, ngram=ngram)
+PLAIN = measured([True] * 6)
+SPECULATED = speculated(PLAIN)
 
 
-def found(profile: Profile, method: str, k2: int, **settings: int) -> TokenDecoding | None:
+def found(profile: Profile, method: str, k2: int, **settings: int) -> TokenModel | None:
     return token_decoding(profile, method, {"k2": k2, **settings}, system_of(profile).fits)
 
 
 def test_a_record_gives_its_own_passes_and_seconds() -> None:
     """Passes of 12 ms, 2 ms of them drafting, replayed: 20 tokens at 3 a pass are 7 passes, the last one cut to 2."""
-    decoding = found(speculated(plain()), "draft-model", 3)
+    decoding = found(SPECULATED, "draft-model", 3)
     assert len(decoding.source.requests) == 3 * 6
     assert decoding.tokens_per_pass == pytest.approx(3.0)
     assert decoding.source.passes(0, Generate(TARGET, prompt(8)), STEP_TOKENS - 1).tokens == (3,) * 6 + (2,)
@@ -48,16 +49,15 @@ def test_a_record_gives_its_own_passes_and_seconds() -> None:
     assert decoding.cost.draft_s == pytest.approx(0.002)
     assert dict(decoding.cost.rows) == {3: 1.0}
     assert decoding.settings == {"k2": 3}
-    assert found(speculated(plain()), "draft-model", 3, least=0) is not None
+    assert found(SPECULATED, "draft-model", 3, least=0) is not None
     adaptive = {"k2": 3, "least": 0.2}  # of which records of fixed drafts say nothing
-    assert token_decoding(speculated(plain()), "draft-model", adaptive, system_of(plain()).fits) is None
+    assert token_decoding(SPECULATED, "draft-model", adaptive, system_of(PLAIN).fits) is None
 
 
 @pytest.mark.parametrize(("engine", "padded"), [("torch", True), ("", True), ("vllm", False), ("sglang", False)])
 def test_only_the_torch_engine_pads_the_rows_of_a_batch(engine: str, *, padded: bool) -> None:
-    profile = speculated(plain())
-    made = profile.model_copy(update={"provenance": profile.provenance.model_copy(update={"engine": engine})})
-    decoding = found(made, "draft-model", 3)
+    provenance = PLAIN.provenance.model_copy(update={"engine": engine})
+    decoding = found(SPECULATED.model_copy(update={"provenance": provenance}), "draft-model", 3)
     assert decoding.cost.padded == padded
 
 
@@ -66,10 +66,8 @@ def test_a_method_is_compared_with_plain_decoding_of_the_same_answers() -> None:
 
     A pass took 1.2 times what a plain one took then; of all answers a plain one took 40 / 3 ms.
     """
-    profile = plain()
     slow, fast = (InUse(decode=[(1, 100, 6400, 100 * s)], prefill=(1, 8, 1e-9)) for s in (0.020, 0.010))
-    target = profile.placement[TARGET]
-    phased = with_engine(profile, target, plain_in_use=[slow, fast, fast])
+    phased = with_engine(PLAIN, "big", plain_in_use=[slow, fast, fast])
     recorded = speculated(phased, pass_s=0.024, draft_s=0.0)
     first = recorded.token[0].model_copy(update={"answers": recorded.token[0].answers[:1]})
     decoding = found(recorded.model_copy(update={"token": [first]}), "draft-model", 3)
@@ -82,34 +80,32 @@ def test_what_is_read_again_in_every_prefill_counts() -> None:
     An answer had 4 requests (in an older profile), and 8 new tokens in the first one; a prefill takes 1 ms besides its
     tokens. Plain decoding and the method alone are one request all the same: 83 iterations for 84 tokens.
     """
-    profile = speculated(plain(4))
-    target = profile.placement[TARGET]
+    profile = speculated(measured([True] * 4))
     sweep = [PrefillSample(tokens=n, seconds=0.001 + 1e-4 * n) for n in (8, 64)]
     alone = InUse(decode=[(1, 80, 80 * 64, 0.8)], prefill=(4, 8 + 80, 0.0128))
     answers = [one.model_copy(update={"prefill": (4, 8 + 200, 0.0248)}) for one in profile.token[0].answers]
     token = [profile.token[0].model_copy(update={"answers": answers})]
-    again = with_engine(profile, target, prefill=sweep, plain_in_use=[alone] * 3)
-    blocks = again.model_copy(update={"token": token})
+    blocks = with_engine(profile, "big", prefill=sweep, plain_in_use=[alone] * 3).model_copy(update={"token": token})
     system = system_of(blocks).suited(methods()["autoregressive"])
-    assert system.fits["steps"][target].reread == pytest.approx(20.0)
+    assert system.fits["steps"]["big"].reread == pytest.approx(20.0)
     session = session_of(system.trial(step_by_step, "plain"), 0)
     assert session.finished == pytest.approx(0.8 + 4 * 0.001 + 8e-4, rel=1e-6)
     session = session_of(system.trial(autoregressive, "plain"), 0)
     assert session.finished == pytest.approx(0.83 + 0.0018, rel=1e-6)
-    assert slowdown_of([(system.fits["plain"][target], alone)]) == pytest.approx(1.0, rel=1e-9)
+    assert slowdown_of([(system.fits["plain"]["big"], alone)]) == pytest.approx(1.0, rel=1e-9)
     decoding = found(blocks, "draft-model", 3)
     assert decoding.cost.prefill_factor == pytest.approx(0.0248 / 0.0128, rel=1e-9)
     assert decoding.cost.prefill(8) == pytest.approx(0.0018 * 0.0248 / 0.0128, rel=1e-9)
 
 
 def test_a_smaller_k2_is_derived_where_drafts_are_a_line() -> None:
-    profile = speculated(plain(), k2=6)
+    profile = speculated(PLAIN, k2=6)
     decoding = found(profile, "draft-model", 3)
     assert "split" in decoding.note
     assert decoding.tokens_per_pass == pytest.approx(3.0)
     assert decoding.cost.draft_s == pytest.approx(0.002 * 2 / 5)
     assert found(profile, "draft-model", 7) is None
-    other = speculated(plain(), "lookahead-decoding", k2=6)
+    other = speculated(PLAIN, "lookahead-decoding", k2=6)
     assert found(other, "lookahead-decoding", 3) is None, "its passes are no line"
 
 
@@ -119,7 +115,7 @@ def test_settings_must_agree_where_both_name_them() -> None:
         {"k2": 3, "max_ngram": 2},
         [TokenAnswer(problem="a", requests=[TokenRequest(tokens=4, passes=[(2, 2)])])],
     )
-    profile = plain().model_copy(update={"token": [record]})
+    profile = PLAIN.model_copy(update={"token": [record]})
     assert found(profile, "prompt-lookup", 3, max_ngram=2) is not None
     assert found(profile, "prompt-lookup", 3, max_ngram=4) is None
     assert known_settings(profile, "prompt-lookup") == [{"k2": 2, "max_ngram": 2}, {"k2": 3, "max_ngram": 2}]
@@ -145,7 +141,7 @@ def test_imposed_acceptance_is_known_and_only_times_are_estimates(
         "rejection_sample_method": "synthetic",
     }
     speculative = json.dumps([{"method": "ngram", "num_speculative_tokens": 5}, {**config, **imposed}])
-    recorded = speculated(plain(), k2=4)
+    recorded = speculated(PLAIN, k2=4)
     profile = recorded.model_copy(update={"settings": {"speculative": speculative}})
     fits = system_of(profile).fits
     for rng in (None, np.random.default_rng(1)):
@@ -168,29 +164,30 @@ def test_counts_alone_give_independent_passes() -> None:
     assert isinstance(decoding.cost.wide, RowsAsBatch)
 
 
+def swept(*wide: DecodeSample) -> Profile:
+    """With passes over several tokens in the sweep of the target."""
+    return with_engine(SPECULATED, "big", decode=[*PLAIN.engines["big"].decode, *wide])
+
+
 def test_passes_over_several_tokens_cost_what_was_timed() -> None:
     """Iterations over 3 tokens take 15 ms in the sweep, 12 - 2 ms in use: the factor is 10 / 15, at every batch."""
-    profile = speculated(plain())
-    engine = profile.engines["big"]
     wide = [DecodeSample(batch=b, context=c, tokens=3, seconds=0.015 * b) for b in (1, 2) for c in (64, 640)]
-    decoding = found(with_engine(profile, "big", decode=[*engine.decode, *wide]), "draft-model", 3)
+    decoding = found(swept(*wide), "draft-model", 3)
     assert isinstance(decoding.cost.wide, PassTable)
     assert decoding.cost.factor == pytest.approx(10 / 15, rel=1e-6)
-    small = 1.0  # the draft model costs the same for a batch of two here
-    assert decoding.cost.iteration(2, 0.0) == pytest.approx(0.020 + 0.002 * small, rel=1e-6)
+    # The draft model costs the same for a batch of two here.
+    assert decoding.cost.iteration(2, 0.0) == pytest.approx(0.020 + 0.002, rel=1e-6)
 
 
 def test_a_method_s_own_passes_come_before_those_without_its_drafting() -> None:
     """At batch 1 its recorded passes set the level; by how much two sequences take longer is its own timing's."""
-    profile = speculated(plain())
-    engine = profile.engines["big"]
     wide = [
         DecodeSample(batch=b, context=c, tokens=3, by=by, seconds=0.015 * b**power)
         for by, power in (("", 1), ("draft-model", 2), ("eagle", 3))
         for b in (1, 2)
         for c in (64, 640)
     ]
-    timed = with_engine(profile, "big", decode=[*engine.decode, *wide])
+    timed = swept(*wide)
     decoding = found(timed, "draft-model", 3)
     assert decoding.cost.iteration(1, 0.0) == pytest.approx(0.012, rel=1e-6)
     assert decoding.cost.iteration(2, 0.0) == pytest.approx(0.048, rel=1e-6)  # drafting is in it, and grows as it does
@@ -205,7 +202,7 @@ def test_counted_passes_take_as_long_as_the_method_s_own_at_other_settings() -> 
 
     n-grams of up to 2 tokens were counted only.
     """
-    counted = plain(ngram=True)
+    counted = measured([True] * 6, ngram=True)
     decoding = found(counted, "prompt-lookup", 4, max_ngram=2)
     assert decoding.cost.iteration(1, 64.0) == pytest.approx(0.010, rel=1e-6)
     recorded = speculated(counted, "prompt-lookup", draft_s=0.0)
@@ -222,15 +219,12 @@ def test_a_resample_draws_other_answers() -> None:
         TokenAnswer(problem=str(i), requests=[TokenRequest(tokens=STEP_TOKENS, passes=slow if i % 2 else fast)])
         for i in range(8)
     ]
-    profile = plain().model_copy(update={"token": [TokenRecord.counted("draft-model", {"k2": 3}, answers)]})
+    profile = PLAIN.model_copy(update={"token": [TokenRecord.counted("draft-model", {"k2": 3}, answers)]})
 
-    def tokens(seed: int) -> float:
-        rng = np.random.default_rng(seed)
-        decoding = token_decoding(profile, "draft-model", {"k2": 3}, system_of(profile).fits, rng)
-        return decoding.tokens_per_pass
-
-    assert tokens(1) == tokens(1)
-    assert len({tokens(seed) for seed in range(6)}) > 1
+    fits = system_of(profile).fits
+    drawn = [token_decoding(profile, "draft-model", {"k2": 3}, fits, np.random.default_rng(i)) for i in (1, 1, 2, 3, 4)]
+    assert drawn[0].tokens_per_pass == drawn[1].tokens_per_pass
+    assert len({one.tokens_per_pass for one in drawn}) > 1
 
 
 @given(recorded=passes, k2=st.integers(2, 14))
@@ -241,8 +235,7 @@ def test_split_passes_lose_no_token(recorded: list[tuple[int, int]], k2: int) ->
     assert split == recorded if k2 > 12 else all(drafted < k2 for drafted, _ in split)
 
 
-@pytest.mark.parametrize("alpha", [0.3, 0.96])
-@pytest.mark.parametrize("k2", [2, 5, 6])
+@pytest.mark.parametrize(("alpha", "k2"), [(0.3, 2), (0.3, 5), (0.96, 6)])
 def test_split_passes_are_those_of_the_smaller_k2(alpha: float, k2: int) -> None:
     """Of independent tokens, within 4 standard errors (false alarm 6e-5 each), and up to 2.5 % too many.
 
@@ -256,9 +249,6 @@ def test_split_passes_are_those_of_the_smaller_k2(alpha: float, k2: int) -> None
     expected = float(vector_tokens(np.full(k2 - 1, alpha)))
     error = float(tokens.std() / np.sqrt(tokens.size))
     assert expected - 4.0 * error <= tokens.mean() <= 1.025 * expected + 4.0 * error
-
-
-# The record itself
 
 
 def test_a_record_counts_what_its_passes_did() -> None:
@@ -280,7 +270,7 @@ def test_a_record_counts_what_its_passes_did() -> None:
     ],
 )
 def test_what_cannot_be_is_refused_with_its_place(change: dict[str, object], message: str) -> None:
-    data = json.loads(speculated(plain()).to_json())
+    data = json.loads(SPECULATED.to_json())
     data["token"][0] |= change
     with pytest.raises(SchemaError, match=message):
         Profile.parse(json.dumps(data))

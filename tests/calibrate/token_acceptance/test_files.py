@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,8 +21,6 @@ from calibrate.token_acceptance.measured import dynamic_stats_of, pass_times
 from calibrate.token_acceptance.requests import RequestAcceptance, merged, read_responses
 from calibrate.token_acceptance.schedule import DynamicStats, Schedule
 from theory.errors import ParameterError, SchemaError
-
-# dynamic speculative decoding
 
 DYNAMIC: dict[str, Any] = {
     "is_online": False,
@@ -45,22 +44,14 @@ def test_the_best_k_has_the_most_tokens_per_millisecond() -> None:
     assert stats.milliseconds(1, 2) == 8.5
     assert [stats.best(batch) for batch in (1, 16, 64)] == [3, 1, 0]
     assert stats.schedule(128).plain() == [[1, 15, 3], [16, 63, 1], [64, 128, 0]]
-
-
-def test_dynamic_statistics_survive_the_round_trip() -> None:
-    stats = DynamicStats.parse(json.dumps(DYNAMIC))
     assert stats.plain() == DYNAMIC
-    assert DynamicStats.parse(json.dumps(stats.plain())) == stats
-
-
-def test_misses_take_plain_passes() -> None:
-    """Half of the passes have a draft: 1.35 tokens in the mean of 7 and 8 ms at K = 1."""
-    plain = DynamicStats.parse(json.dumps(DYNAMIC))
-    curve = AcceptanceCurve(unconditional=plain.curve.unconditional, hit_rate=0.5)
-    stats = DynamicStats(curve=curve, pass_ms=plain.pass_ms)
-    assert stats.milliseconds(1, 1) == 7.5
-    assert stats.limited(1).best(1) == 1
-    assert DynamicStats(curve=AcceptanceCurve(unconditional=(0.7,), hit_rate=0.0), pass_ms=plain.pass_ms).best(1) == 0
+    # Half of the passes have a draft: 1.35 tokens in the mean of 7 and 8 ms at K = 1.
+    half = replace(stats, curve=replace(stats.curve, hit_rate=0.5))
+    assert half.milliseconds(1, 1) == 7.5
+    assert half.limited(1).best(1) == 1
+    assert replace(stats, curve=AcceptanceCurve(unconditional=(0.7,), hit_rate=0.0)).best(1) == 0
+    with pytest.raises(ParameterError, match="must have K = 1"):
+        DynamicStats(curve=stats.curve, pass_ms={1: {0: 1.0, 2: 1.2}}).plain()
 
 
 test_contradictory_dynamic_statistics_are_refused = refused(
@@ -83,15 +74,6 @@ test_contradictory_dynamic_statistics_are_refused = refused(
 )
 
 
-def test_vllm_is_not_given_a_table_without_k_1() -> None:
-    stats = DynamicStats(curve=AcceptanceCurve(unconditional=(0.5, 0.2)), pass_ms={1: {0: 1.0, 2: 1.2}})
-    with pytest.raises(ParameterError, match="must have K = 1"):
-        stats.plain()
-
-
-# the table by batch size
-
-
 @given(st.dictionaries(st.integers(2, 300), st.integers(0, 9), max_size=8), st.integers(0, 9), st.integers(300, 400))
 def test_a_schedule_holds_each_measured_k_until_the_next(best: dict[int, int], first: int, top: int) -> None:
     best = {1: first, **best}
@@ -102,16 +84,16 @@ def test_a_schedule_holds_each_measured_k_until_the_next(best: dict[int, int], f
     assert all(a[2] != b[2] for a, b in zip(schedule.ranges, schedule.ranges[1:], strict=False))
 
 
-@pytest.mark.parametrize(
-    "data",
-    [[], {}, [[1, 2]], [[1, 2, 3.0]], [[2, 4, 1]], [[1, 4, 1], [4, 8, 0]], [[1, 4, -1]], [[3, 1, 1]], [[True, 4, 1]]],
+test_impossible_schedules_are_refused = refused(
+    Schedule.parse,
+    ([], "must be a list"),
+    ({}, "must be a list"),
+    *((wrong, "must be three integers") for wrong in ([[1, 2]], [[1, 2, 3.0]], [[True, 4, 1]])),
+    *((wrong, "must start at batch size 1") for wrong in ([[2, 4, 1]], [[3, 1, 1]])),
+    *((wrong, "after the end of the range before it") for wrong in ([[1, 4, 1], [4, 8, 0]], [[1, 4, -1]])),
+    error=(SchemaError, ParameterError),
 )
-def test_impossible_schedules_are_refused(data: Any) -> None:
-    with pytest.raises((SchemaError, ParameterError)):
-        Schedule.parse(data)
 
-
-# acceptance per request
 
 ENTRY: dict[str, Any] = {  # the numbers of vLLM's documentation
     "mean_acceptance_length": 1.2325581395348837,
@@ -136,7 +118,9 @@ def test_a_documented_entry_agrees_with_itself() -> None:
 
 
 test_entries_that_contradict_themselves_are_refused = refused(
-    lambda field, value: RequestAcceptance.parse({**ENTRY, field: value}),
+    lambda field, value: RequestAcceptance.parse({**ENTRY, "draft_acceptance_rate": None, field: value}),
+    ("speculative_decoding", None, "--per-request-spec-decode-metrics summary"),
+    ("num_draft_tokens", 200, "200 must be between 10 accepted and 3 for each of 43 steps"),
     ("num_spec_steps", 42, "num_spec_steps: 42, but the histogram says 43"),
     ("num_accepted_draft_tokens", 11, "the histogram says 10"),
     ("num_spec_tokens", 4, "the histogram says 3"),
@@ -147,11 +131,6 @@ test_entries_that_contradict_themselves_are_refused = refused(
     ("acceptance_histogram", [3], "must be a list of counts"),
     error=SchemaError,
 )
-
-
-def test_a_response_without_the_entry_says_how_to_get_it() -> None:
-    with pytest.raises(SchemaError, match="--per-request-spec-decode-metrics summary"):
-        RequestAcceptance.parse({"metrics": {"speculative_decoding": None}})
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=5))
@@ -179,8 +158,6 @@ def test_responses_are_read_one_or_one_to_a_line() -> None:
         read_responses(f"{line}\n{other}", "file")
 
 
-# published lengths
-
 YAML = """# key = num_speculative_tokens; value = acceptance length
 _metadata:
   draft-model: some/head
@@ -196,7 +173,7 @@ model-3:
 
 def test_lengths_are_read_and_give_rates_per_position() -> None:
     table = LengthTable.parse(YAML)
-    assert table.row(mode="thinking_off") == {7: 4.1}
+    assert table.rows["model-3", "thinking_off"] == {7: 4.1}
     curve, off = table.fit("model-3", "thinking_on")
     assert curve.unconditional == pytest.approx((0.86, 0.69, 0.53), abs=1e-9)
     assert off < 1e-9
@@ -207,12 +184,7 @@ def test_lengths_are_read_and_give_rates_per_position() -> None:
     with pytest.raises(ParameterError, match="without a gap"):
         LengthTable({("m", "x"): {1: 1.5, 3: 2.0}}).fit()
     with pytest.raises(ParameterError, match="must name one of"):
-        table.row("model-3")
-
-
-def test_more_drafted_than_the_steps_allow_is_refused() -> None:
-    with pytest.raises(SchemaError, match="200 must be between 10 accepted and 3 for each of 43 steps"):
-        RequestAcceptance.parse({"acceptance_histogram": [39, 1, 0, 3], "num_draft_tokens": 200})
+        table.fit("model-3")
 
 
 NAMES = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1).filter(lambda name: name[0] != "_")
@@ -242,9 +214,6 @@ test_bad_length_files_are_refused = refused(
 )
 
 
-# from a profile
-
-
 def profile_with(samples: list[DecodeSample]) -> Profile:
     ngram = NGramRecord(
         max_ngram=2, n_speculative=2, passes=100, drafts=80, tokens=180, drafted_at=[80, 70], accepted_at=[50, 30]
@@ -264,8 +233,5 @@ def test_pass_times_are_means_of_cells_in_milliseconds() -> None:
     assert stats.curve.hit_rate == 0.8
     assert sorted(stats.pass_ms) == [1, 4]  # batch 8 was measured without speculation only
     assert stats.schedule().plain() == [[1, 3, 2], [4, 4, 0]]
-
-
-def test_no_table_without_passes_over_several_tokens() -> None:
     assert dynamic_stats_of(profile_with([DecodeSample(batch=1, context=9, seconds=0.01)])) is None
     assert pass_times(bundled("lr-deepseek-gsm8k")) == {}

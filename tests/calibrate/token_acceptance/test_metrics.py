@@ -38,30 +38,21 @@ def test_llama_counts_as_vllm_does() -> None:
     vllm = LLAMA.replace("llamacpp:tokens_predicted", "vllm:generation_tokens").replace("llamacpp:", "vllm:")
     assert curve_of_metrics([("a.prom", vllm)]) == curve
 
-
-def test_sglang_tells_a_length_and_needs_k() -> None:
-    curve = curve_of_metrics([("a.prom", SGLANG)], k=3)
-    assert curve.figure("length-with-bonus") == pytest.approx(2.5)
-    assert curve.k == 3
-    with pytest.raises(ParameterError, match="k=None must be said, since SGLang's metrics tell a mean length"):
-        curve_of_metrics([("a.prom", SGLANG)])
-    with pytest.raises(ParameterError, match=r"acceptance=2.5 must be in \[1, 2\] tokens per round with k = 1"):
-        curve_of_metrics([("a.prom", SGLANG)], k=1)
-
-
-def test_counters_without_positions_give_one_rate() -> None:
-    curve = curve_of_metrics([("a.prom", BARE)])
-    assert curve.figure("length-without-bonus") == pytest.approx(150 / 200)
-    assert curve.k == 2
-
-
-def test_a_position_that_is_ahead_of_the_one_before_counts_as_much() -> None:
-    ahead = LLAMA.replace('position="1"} 90', 'position="1"} 151')
+    ahead = LLAMA.replace('position="1"} 90', 'position="1"} 151')  # of the position before it
     assert curve_of_metrics([("a.prom", ahead)]).unconditional == (150 / 200, 150 / 200)
 
 
+def test_a_length_or_counters_without_positions_give_one_rate() -> None:
+    sglang, bare = curve_of_metrics([("a.prom", SGLANG)], k=3), curve_of_metrics([("a.prom", BARE)])
+    assert (sglang.k, sglang.figure("length-with-bonus")) == (3, pytest.approx(2.5))
+    assert (bare.k, bare.figure("length-without-bonus")) == (2, pytest.approx(150 / 200))
+
+
 test_what_is_no_acceptance_is_one_line = refused(
-    lambda dumps: curve_of_metrics([(f"a{i}.prom", text) for i, text in enumerate(dumps)]),
+    lambda dumps, k=None: curve_of_metrics([(f"a{i}.prom", text) for i, text in enumerate(dumps)], k),
+    ([SGLANG], "k=None must be said, since SGLang's metrics tell a mean length"),
+    ([SGLANG], 1, r"acceptance=2.5 must be in \[1, 2\] tokens per round with k = 1"),
+    ([LLAMA], 3, r"k=3 must be in \[1, 2\]"),
     ([SGLANG.replace("spec_accept", "other")], "a0.prom: no counts of speculative decoding"),
     ([LLAMA, LLAMA], "a1.prom: nothing was drafted between the dumps"),
     ([LLAMA.replace("drafts 200", "drafts 0")], "a0.prom: nothing was drafted"),

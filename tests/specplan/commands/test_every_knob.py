@@ -13,7 +13,7 @@ import pytest
 from calibrate.models.asking import bundled_problems, bundled_truth
 from calibrate.models.recorded import models_of
 from calibrate.record.profile import Profile
-from calibrate.replay.recorded import Recorded
+from calibrate.replay.corruption import Recorded
 from calibrate.replay.system import as_seen_by, system_of, use_of
 from sim.answers.drawn import TraceBehaviour
 from sim.catalogue import Knob, KnobValue, Method, methods

@@ -50,6 +50,8 @@ def test_results_of_vllm_are_arrivals_and_rounds(tmp_path: Path) -> None:
     arrivals = read_trace(path)
     assert arrivals.times_s.tolist() == [0.0, 1.0]
     assert arrivals.prompt_tokens.tolist() == [20, 10]
+    failed = written(tmp_path, vllm_result(errors=["", "timeout"]))
+    assert len(read_benchmarks(failed)[0].requests) == 1
 
 
 def test_sweeps_and_appended_results_are_several_runs(tmp_path: Path) -> None:
@@ -85,11 +87,6 @@ def test_reports_of_guidellm_are_arrivals() -> None:
     assert run.round_s.value == pytest.approx(1.0 / 20)  # 21 pieces of the stream held tokens
 
 
-def test_failed_requests_do_not_count(tmp_path: Path) -> None:
-    path = written(tmp_path, vllm_result(errors=["", "timeout"]))
-    assert len(read_benchmarks(path)[0].requests) == 1
-
-
 @pytest.mark.parametrize(
     ("data", "rule"),
     [
@@ -116,13 +113,6 @@ def test_traces_are_no_benchmarks(tmp_path: Path) -> None:
 
 @pytest.mark.vllm
 def test_the_installed_vllm_writes_the_fields_that_are_read() -> None:
-    found = find_spec("vllm")
-    assert found is not None
-    assert found.submodule_search_locations
-    source = Path(found.submodule_search_locations[0]) / "benchmarks" / "serve.py"
-    names = {
-        node.value
-        for node in ast.walk(ast.parse(source.read_text()))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
-    assert set(_Vllm.model_fields) <= names
+    (folder,) = find_spec("vllm").submodule_search_locations
+    nodes = ast.walk(ast.parse((Path(folder) / "benchmarks" / "serve.py").read_text()))
+    assert set(_Vllm.model_fields) <= {node.value for node in nodes if isinstance(node, ast.Constant)}
