@@ -11,12 +11,12 @@ import numpy as np
 
 from sim.estimate import Estimate
 from specplan.live.explaining.causes import AnswerTime, Cause, answer_time, causes
-from specplan.live.explaining.costs import Costs, Named, Point, costs
-from specplan.live.explaining.depth import DRAWS, Depth, best_depth, percentiles
+from specplan.live.explaining.costs import DRAWS, Costs, Named, Point, costs
+from specplan.live.explaining.depth import Depth, best_depth, percentiles
 from specplan.live.explaining.reading import Reading
 from specplan.live.explaining.rounds import CHUNK, RoundTime, round_time
 from specplan.live.explaining.tokens import Acceptance, acceptance
-from specplan.live.explaining.window import Window, windows, work_of
+from specplan.live.explaining.window import Window, spanned, windows, work_of
 from theory.errors import ParameterError, SchemaError
 
 __all__ = ["Explanation", "explained", "point_of"]
@@ -97,25 +97,40 @@ def explained(
     Raises
     ------
     SchemaError : readings that do not belong together, or of a server that does not speculate.
-    ParameterError : no reading, or a k that contradicts the counters.
+    ParameterError : a k that contradicts the counters.
     """
-    if not readings:
-        raise ParameterError("readings", 0, "must be at least one")
     whole = work_of(readings)
-    _check_speculates(readings[-1], whole)
-    now = _depth_of(whole, k)
+    if not readings[-1].speculates:
+        rule = "it does not speculate: give the metrics of a server that drafts, and this one as --baseline"
+        raise SchemaError(f"{readings[-1].source}: {rule}")
+    if whole.spec is not None and whole.spec.drafts == 0:
+        raise SchemaError(f"{whole.source}: nothing was drafted between the readings: is speculation switched off?")
+    if k is not None and not 1 <= k <= _MOST:
+        raise ParameterError("k", k, f"must be an integer in [1, {_MOST}]")
+    if whole.k and k is not None and k != whole.k:
+        raise ParameterError("k", k, f"must be {whole.k}, the positions that the server counts, or be left out")
+    now = whole.k or k or 0
     parts = windows(readings)  # the window of all readings was checked
     deeper = [point.spec for point in baselines if point.spec is not None]
     accepted = acceptance(whole, parts, now, deeper, drafter=drafter)
     time = round_time(whole, chunk)
-    committed = _committed(whole, parts, accepted, now)
-    measured = _over_plain(whole, committed, time, baselines)
-    depth, cost = _best(whole, now, accepted, time, baselines, named, measured, seed)
+    committed = _committed(whole, accepted, now)
+    depth: Depth | None = None
+    cost: Costs | None = None
+    if now and accepted.k:
+        plain = next((point.answer_s for point in baselines if point.k == 0), None)
+        own = _answer_s(whole, math.hypot(time.whole.relative_half_width, committed.relative_half_width))
+        measured = None if plain is None or own is None else (plain, own)
+        depth, cost = _best(whole, now, accepted, time, baselines, named, measured, seed)
     over_plain = None if depth is None else depth.over_plain
     if adaptive:  # tokens that were not verified count as refused: nothing tells what other k would commit
         depth, accepted = None, replace(accepted, notes=(*accepted.notes, _POLICY_NOTE))
     cache_lost = 1.0 - whole.cache_tokens / plain_cache
-    verification, drafting = _split(cost, now, time, seed)
+    verification = drafting = None
+    if cost is not None:
+        drafts = np.minimum(cost.drafting * now, cost.seconds[:, now])
+        verification = percentiles(cost.seconds[:, now] - drafts, seed, "s")
+        drafting = percentiles(drafts, seed, "s")
     return Explanation(
         window=whole,
         k=now,
@@ -137,7 +152,7 @@ def explained(
             cache_lost=cache_lost,
         ),
         cache_lost=cache_lost,
-        requests=_requests(whole, committed),
+        requests=max(math.ceil(whole.answers * (committed.relative_half_width / _PRECISE) ** 2), _LEAST_REQUESTS),
         missing=_missing(whole, cost, readings),
         unlike=_unlike(whole, baselines),
         notes=_notes(whole, accepted, time, depth, cost),
@@ -175,40 +190,8 @@ def _answer_s(whole: Window, relative_half_width: float) -> Estimate | None:
     if not value > 0.0:
         return None
     half = value * math.hypot(relative_half_width, _RUN)
-    return Estimate(
-        value=value,
-        stderr=half / 1.96,
-        low=max(value - half, 0.0),
-        high=value + half,
-        n=round(whole.answers),
-        estimator="times to first tokens and between tokens over tokens; error of rounds, and between runs",
-        unit="s",
-    )
-
-
-def _over_plain(
-    whole: Window, committed: Estimate, time: RoundTime, baselines: Sequence[Point]
-) -> tuple[Estimate, Estimate] | None:
-    """Seconds of an answer for a token of it, without speculation and now; None where a baseline does not report it."""
-    plain = next((point.answer_s for point in baselines if point.k == 0), None)
-    now = _answer_s(whole, math.hypot(time.whole.relative_half_width, committed.relative_half_width))
-    return None if plain is None or now is None else (plain, now)
-
-
-def _check_speculates(reading: Reading, whole: Window) -> None:
-    if not reading.speculates:
-        rule = "it does not speculate: give the metrics of a server that drafts, and this one as --baseline"
-        raise SchemaError(f"{reading.source}: {rule}")
-    if whole.spec is not None and whole.spec.drafts == 0:
-        raise SchemaError(f"{whole.source}: nothing was drafted between the readings: is speculation switched off?")
-
-
-def _depth_of(whole: Window, k: int | None) -> int:
-    if k is not None and not 1 <= k <= _MOST:
-        raise ParameterError("k", k, f"must be an integer in [1, {_MOST}]")
-    if whole.k and k is not None and k != whole.k:
-        raise ParameterError("k", k, f"must be {whole.k}, the positions that the server counts, or be left out")
-    return whole.k or k or 0
+    how = "times to first tokens and between tokens over tokens; error of rounds, and between runs"
+    return spanned((max(value - half, 0.0), value, value + half), half / 1.96, whole.answers, how, unit="s")
 
 
 def _best(
@@ -220,13 +203,11 @@ def _best(
     named: Named | None,
     measured: tuple[Estimate, Estimate] | None,
     seed: int,
-) -> tuple[Depth | None, Costs | None]:
-    if not (now and accepted.k):
-        return None, None
+) -> tuple[Depth, Costs]:
+    """The best k; ``measured``: seconds of an answer for a token of it, without speculation and now, where reported."""
     farthest = max(_BEYOND * accepted.known, accepted.known + _LEAST_BEYOND)  # largest k that may be run next
     most = max(min(2 * farthest, _MOST), accepted.known)  # a better k beyond it counts as missed
-    block = accepted.law is not None
-    cost = costs(now, time.work, whole.batch, baselines, named, most, DRAWS, seed, block=block)
+    cost = costs(now, time.work, whole.batch, baselines, named, most, seed, block=accepted.law is not None)
     committed = accepted.draws(DRAWS, most, np.random.default_rng([seed, 1]))
     if measured is not None:  # whole answers were compared: believed before what rounds say of plain decoding
         rng = np.random.default_rng([seed, 3])
@@ -236,14 +217,7 @@ def _best(
     return best_depth(now, committed, cost, seed, known=accepted.known, farthest=farthest), cost
 
 
-def _split(cost: Costs | None, now: int, time: RoundTime, seed: int) -> tuple[Estimate | None, Estimate | None]:
-    if cost is None:
-        return None, None
-    drafting = np.minimum(cost.drafting * now, cost.seconds[:, now])
-    return percentiles(cost.seconds[:, now] - drafting, seed, "s"), percentiles(drafting, seed, "s")
-
-
-def _committed(whole: Window, parts: Sequence[Window], accepted: Acceptance, now: int) -> Estimate:
+def _committed(whole: Window, accepted: Acceptance, now: int) -> Estimate:
     """Tokens that a round commits, with the error of the sum over positions."""
     value = whole.committed
     rounds = max(whole.rounds, 1.0)
@@ -251,21 +225,9 @@ def _committed(whole: Window, parts: Sequence[Window], accepted: Acceptance, now
     moments = (2.0 * np.arange(u.size - 1) + 1.0) @ u[1:] if u.size > 1 else 0.0  # E[n^2] of accepted tokens n
     variance = max(float(moments) - float(u[1:].sum()) ** 2, 0.0)
     stderr = math.sqrt(variance * accepted.design_effect / rounds)
-    return Estimate(
-        value=value,
-        stderr=stderr,
-        low=max(value - 1.96 * stderr, 1.0),
-        high=min(value + 1.96 * stderr, now + 1.0) if now else value + 1.96 * stderr,
-        n=round(rounds),
-        estimator=f"tokens after the first over rounds; design effect {accepted.design_effect:.3g}",
-        unit="tokens",
-    )
-
-
-def _requests(whole: Window, committed: Estimate) -> int:
-    """Answers needed to know the tokens of a round to `_PRECISE`."""
-    wider = committed.relative_half_width / _PRECISE
-    return max(math.ceil(whole.answers * wider**2), _LEAST_REQUESTS)
+    high = min(value + 1.96 * stderr, now + 1.0) if now else value + 1.96 * stderr
+    how = f"tokens after the first over rounds; design effect {accepted.design_effect:.3g}"
+    return spanned((max(value - 1.96 * stderr, 1.0), value, high), stderr, rounds, how, unit="tokens")
 
 
 def _notes(

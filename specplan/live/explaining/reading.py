@@ -8,7 +8,7 @@ vLLM counts acceptance by position; SGLang shows the mean acceptance length of i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -85,7 +85,6 @@ class Reading:
     """Share of the KV cache in use, in [0, 1]; NaN where it is not reported."""
     cache_tokens: float
     """Tokens that fit into the KV cache; NaN where it is not reported."""
-
     caches_prefixes: bool = True
     """Whether prompts that begin alike are read once, as is vLLM's default; False only where vLLM says so."""
 
@@ -115,7 +114,11 @@ def read_metrics(text: str, source: str) -> Reading:
             for key, name in _HISTOGRAMS[engine].items()
         }
         spec = SpecDecode.read(samples) if engine == "vllm" else None
-        sums = _sums(samples, {*COUNTERS[engine].values(), _STARTED})
+        sums: dict[str, float] = {}  # over all engines of the server
+        counters = {*COUNTERS[engine].values(), _STARTED}
+        for sample in samples:
+            if sample.name in counters:
+                sums[sample.name] = sums.get(sample.name, 0.0) + counted(sample)
     except (SchemaError, ValueError, KeyError) as error:
         raise SchemaError(f"{source}: {error}") from None
     requests = load(samples)
@@ -134,15 +137,6 @@ def read_metrics(text: str, source: str) -> Reading:
         cache_tokens=_cache_tokens(samples),
         caches_prefixes=not any(sample.labels.get("enable_prefix_caching") == "False" for sample in samples),
     )
-
-
-def _sums(samples: Sequence[Sample], names: Set[str]) -> dict[str, float]:
-    """Sum of each counter over all engines of the server."""
-    sums: dict[str, float] = {}
-    for sample in samples:
-        if sample.name in names:
-            sums[sample.name] = sums.get(sample.name, 0.0) + counted(sample)
-    return sums
 
 
 def _engine(samples: Sequence[Sample]) -> str:

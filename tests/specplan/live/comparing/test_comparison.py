@@ -30,7 +30,7 @@ def lengths(ran: str) -> list[int]:
 
 
 def test_what_gains_runs_for_longer_and_longer_and_is_known_after_five_pairs() -> None:
-    comparison = Comparison(OWN, 0.05)
+    comparison = Comparison(OWN)
     assert lengths(blocks(comparison, 25, 1.3)) == [1, 5, 2, 10, 2, 5]
     assert comparison.verdict is Verdict.GAINS
     assert comparison.decided[0].low > 1.0
@@ -41,14 +41,14 @@ def test_what_gains_runs_for_longer_and_longer_and_is_known_after_five_pairs() -
 
 
 def test_where_changes_cost_much_they_are_few_from_the_start() -> None:
-    comparison = Comparison(OWN, 0.05)
+    comparison = Comparison(OWN)
     comparison.changes.append(100.0)
     comparison.changes.append(100.0)
     assert lengths(blocks(comparison, 170, 1.3)) == [1, 5, 2, 32, 2, 124, 1, 3]
 
 
 def test_what_has_gained_is_not_left_to_be_measured_where_the_way_there_and_back_cannot_be_paid() -> None:
-    comparison = Comparison(OWN, 0.05)
+    comparison = Comparison(OWN)
     comparison.changes.append(2.0)
     assert comparison.change == 1.0  # the first, to a server that never ran, tells half
     assert blocks(comparison, 3, 1.3) == "PSS"
@@ -59,7 +59,7 @@ def test_what_has_gained_is_not_left_to_be_measured_where_the_way_there_and_back
 
 
 def test_what_has_not_gained_is_tried_where_the_way_there_and_back_can_be_paid_and_left_in_any_case() -> None:
-    comparison = Comparison(OWN, 0.05)
+    comparison = Comparison(OWN)
     blocks(comparison, 2, 0.6)
     assert comparison.speculating
     assert blocks(comparison, 2, 0.6, lambda lost: False) == "SP"
@@ -69,7 +69,7 @@ def test_what_has_not_gained_is_tried_where_the_way_there_and_back_can_be_paid_a
 
 
 def test_a_trial_that_was_broken_off_counts_once() -> None:
-    comparison = Comparison(OWN, 0.05)
+    comparison = Comparison(OWN)
     assert blocks(comparison, 2, 1.3) == "PS"
     comparison.broke_off()
     comparison.measured(True, 100, 10.0, 5.0)  # what was written until then
@@ -77,7 +77,7 @@ def test_a_trial_that_was_broken_off_counts_once() -> None:
 
 
 def test_where_it_loses_trials_become_rare_and_a_gain_brings_it_back() -> None:
-    comparison = Comparison(OWN, 0.05)
+    comparison = Comparison(OWN)
     assert lengths(blocks(comparison, 290, 0.6)) == [1, 2, 40, 2, 245]
     blocks(comparison, 3, 0.6)
     assert comparison.verdict is Verdict.LOSES
@@ -87,15 +87,15 @@ def test_where_it_loses_trials_become_rare_and_a_gain_brings_it_back() -> None:
 
 
 def test_what_neither_gains_nor_loses_is_tried_less_and_less() -> None:
-    comparison = Comparison(OWN, 0.05)
+    comparison = Comparison(OWN)
     ran = blocks(comparison, 400, 1.0)
     assert comparison.verdict is Verdict.UNKNOWN
     assert ran[:100].count("S") > 2 * ran[-100:].count("S")
 
 
 def test_after_losses_where_it_gained_that_is_unknown_again() -> None:
-    comparison = Comparison(OWN, 0.05)
-    assert Comparison(OWN, 0.05).broke_off() is None
+    comparison = Comparison(OWN)
+    assert Comparison(OWN).broke_off() is None
     blocks(comparison, 21, 1.3)
     assert comparison.broke_off() is Verdict.UNKNOWN
     assert (comparison.verdict, comparison.speculating, comparison.n_pairs) == (Verdict.UNKNOWN, False, 0)
@@ -103,7 +103,7 @@ def test_after_losses_where_it_gained_that_is_unknown_again() -> None:
 
 
 def test_longer_answers_outweigh_more_tokens_per_second() -> None:
-    comparison = Comparison(OWN, 0.05)
+    comparison = Comparison(OWN)
     blocks(comparison, 25, 1.3)
     assert comparison.verdict is Verdict.GAINS
     for _ in range(40):
@@ -116,7 +116,7 @@ def test_longer_answers_outweigh_more_tokens_per_second() -> None:
 
 
 def test_answers_of_both_sides_and_pieces_of_blocks_are_handled() -> None:
-    comparison = Comparison(OWN, 0.05)
+    comparison = Comparison(OWN)
     comparison.ended(50, 50)
     comparison.ended(0, 0)
     assert comparison.measured(False, 100, 1.0, 5.0) is None

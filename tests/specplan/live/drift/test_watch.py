@@ -37,17 +37,10 @@ def fed(seed: int, steps: int, *, p: float = 0.8, longer: int = 0, slower: float
     return found
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_reported_where_nothing_moved(seed: int) -> None:
+    """At most half of the steps are predicted to be slower by the margin: that nearly none is, is as predicted."""
     assert fed(seed, 3_000).findings == ()
-
-
-def test_what_never_happens_is_no_drift_where_it_need_not() -> None:
-    """At most half of the steps are predicted to be slower by the margin: that none is, for ever, is as predicted."""
-    found = watch()
-    for _ in range(20_000):
-        found.timed("target", 1, 0.01)
-    assert found.findings == ()
 
 
 @pytest.mark.parametrize(
@@ -68,9 +61,9 @@ def test_what_moved_is_named(change: dict[str, float], what: str, said: str) -> 
     assert finding.since < finding.at <= 600
 
 
-def test_a_pace_beyond_what_was_measured_is_not_judged() -> None:
+def test_times_of_larger_batches_than_were_measured_are_not_judged() -> None:
     found = watch()
-    for _ in range(1_000):
+    for _ in range(100):
         found.timed("target", 9, 1.0)
     assert found.findings == ()
     assert TokenTime(by_batch={1: 0.01, 4: 0.013}).at(2) == pytest.approx(0.011)
@@ -101,24 +94,17 @@ def test_a_published_profile_has_nothing_to_watch_single_steps_by() -> None:
 
 def by_length(seed: int, lengths: tuple[int, int] = (8, 60)) -> Profile:
     """Answers whose steps are all short and right, or all long and right half of the time."""
-    rng = random.Random(seed)
-    known = measured([True])
-    template = known.answers[0]
+    rng, known = random.Random(seed), measured([True])
+    (template,) = known.answers[0].steps
     answers = []
     for number in range(30):
-        tokens = lengths[number % 2]
-        accepted = [number % 2 == 0 or rng.random() < 0.5 for _ in range(8)]
-        steps = [
-            template.steps[0].model_copy(
-                update={
-                    "draft": template.steps[0].draft.model_copy(update={"tokens": tokens, "final": i == 7}),
-                    "target": template.steps[0].target.model_copy(update={"tokens": tokens, "final": i == 7}),
-                    "verdict": template.steps[0].verdict.model_copy(update={"accepted": said}),
-                }
-            )
-            for i, said in enumerate(accepted)
-        ]
-        answers.append(template.model_copy(update={"problem": str(number), "steps": steps}))
+        steps = []
+        for i in range(8):
+            of = {"tokens": lengths[number % 2], "final": i == 7}
+            said = {"accepted": number % 2 == 0 or rng.random() < 0.5}
+            parts = {name: getattr(template, name).model_copy(update=of) for name in ("draft", "target")}
+            steps.append(template.model_copy(update={**parts, "verdict": template.verdict.model_copy(update=said)}))
+        answers.append(known.answers[0].model_copy(update={"problem": str(number), "steps": steps}))
     return known.model_copy(update={"answers": answers})
 
 

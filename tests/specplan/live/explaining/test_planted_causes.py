@@ -12,8 +12,8 @@ from planted_metrics import Planted, exposition, paces, served
 
 from specplan.live.explaining.explanation import Explanation, explained, point_of
 from specplan.live.explaining.reading import Reading, read_metrics
-from specplan.live.explaining.text import summary
 from specplan.live.explaining.window import since_start
+from specplan.show.explanations import summary
 
 PLANTED = {
     "k too large": Planted(k=12, conditional=0.6, row_s=2e-5),

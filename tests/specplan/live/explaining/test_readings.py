@@ -20,8 +20,8 @@ from specplan.commands.explain import command
 from specplan.live.explaining.explanation import explained
 from specplan.live.explaining.histogram import Histogram
 from specplan.live.explaining.reading import read_metrics
-from specplan.live.explaining.text import summary
 from specplan.live.explaining.window import window
+from specplan.show.explanations import summary
 from theory.errors import ParameterError, SchemaError
 
 PLANTED = Planted()
