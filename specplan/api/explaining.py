@@ -122,7 +122,13 @@ def explain(
         adaptive=adaptive,
         seed=seed,
     )
-    return Explained(explanation=explanation, drift=_of_server(readings, profile, method, false_alarm))
+    drift: Drift | None = None
+    if profile is not None:
+        parts = windows(readings) or [work_of(readings)]
+        drift = token_drift(parts, profile_of(profile), method=method, false_alarm=false_alarm)
+    elif method is not None:
+        raise ParameterError("method", method, "needs a profile: it chooses a record of the profile")
+    return Explained(explanation=explanation, drift=drift)
 
 
 def _readings(sources: Sequence[Metrics], seconds: float) -> list[Reading]:
@@ -131,7 +137,13 @@ def _readings(sources: Sequence[Metrics], seconds: float) -> list[Reading]:
         raise ParameterError("sources", str(live[0]), "must be a single URL, or files: not both")
     if not sources:
         raise ParameterError("sources", 0, "must be files in order of time, or the server's URL")
-    return _watched(str(live[0]), seconds) if live else [_reading(source) for source in sources]
+    if not live:
+        return [_reading(source) for source in sources]
+    where = metrics_url(str(live[0]))
+    n = min(_PARTS, max(int(seconds), 1)) + 1
+    with progress(f"watching {where} for {seconds:g} s", n) as report:
+        every = list(pages(str(live[0]), n, seconds, on_page=report))
+    return [read_metrics(text, where) for text, _ in every]
 
 
 def _is_text(source: Metrics) -> bool:
@@ -142,27 +154,6 @@ def _reading(source: Metrics) -> Reading:
     if _is_text(source):
         return read_metrics(str(source), "metrics")
     return read_metrics(read_text(source, _WHAT), str(source))
-
-
-def _watched(url: str, seconds: float) -> list[Reading]:
-    """Read the metrics of a live server several times."""
-    where = metrics_url(url)
-    n = min(_PARTS, max(int(seconds), 1)) + 1
-    with progress(f"watching {where} for {seconds:g} s", n) as report:
-        every = list(pages(url, n, seconds, on_page=report))
-    return [read_metrics(text, where) for text, _ in every]
-
-
-def _of_server(
-    readings: Sequence[Reading], profile: Profile | str | Path | None, method: str | None, false_alarm: float
-) -> Drift | None:
-    """Drift of a server with a token-level method; None where no profile was given."""
-    if profile is None:
-        if method is not None:
-            raise ParameterError("method", method, "needs a profile: it chooses a record of the profile")
-        return None
-    parts = windows(readings) or [work_of(readings)]
-    return token_drift(parts, profile_of(profile), method=method, false_alarm=false_alarm)
 
 
 def _baselines(given: Metrics | Sequence[Metrics], chunk: int, engine: str) -> tuple[list[Point], float]:
@@ -176,7 +167,9 @@ def _baselines(given: Metrics | Sequence[Metrics], chunk: int, engine: str) -> t
         paths = [one] if _is_text(one) else str(one).split(",")
         if len(paths) > 2 or not all(map(str, paths)):
             raise ParameterError("baseline", str(one), "must be a file, or two files with a comma between them")
-        if len(paths) == 1 and (point := _benchmark(one)) is not None:
+        if len(paths) == 1 and not _is_text(one) and is_benchmark(Path(one), _WHAT):
+            run = read_benchmarks(str(one))[0]
+            point = Point(k=run.k, seconds=run.round_s, batch=max(run.concurrency, 1.0), source=run.source)
             points.append(point)
             continue
         whole = work_of([_reading(path) for path in paths])
@@ -187,14 +180,6 @@ def _baselines(given: Metrics | Sequence[Metrics], chunk: int, engine: str) -> t
         if whole.k == 0:
             plain_cache = whole.cache_tokens
     return points, plain_cache
-
-
-def _benchmark(source: Metrics) -> Point | None:
-    """The round of a benchmark's result file; None where it is not such a file."""
-    if _is_text(source) or not is_benchmark(Path(source), _WHAT):
-        return None
-    run = read_benchmarks(str(source))[0]
-    return Point(k=run.k, seconds=run.round_s, batch=max(run.concurrency, 1.0), source=run.source)
 
 
 def _named(
@@ -252,14 +237,8 @@ def _round(target: PassModel, known: ModelFacts, draft: str | None, eagle: str |
         return head_round(target, head.shape)
     if draft is None:
         return Round(target=target, method="prompt-lookup")
-    facts = shape_of(draft)
-    tp = target.parallel.tp
-    divides = facts.shape.layers[0].attention.heads % tp == 0
-    model = replace(
-        target,
-        shape=facts.shape,
-        precision=facts.precision,
-        parallel=Parallel(tp=tp if divides else 1),
-        engine=target.engine.drafting,
-    )
+    facts, tp = shape_of(draft), target.parallel.tp
+    parallel = Parallel(tp=tp if facts.shape.layers[0].attention.heads % tp == 0 else 1)
+    engine = target.engine.drafting
+    model = replace(target, shape=facts.shape, precision=facts.precision, parallel=parallel, engine=engine)
     return Round(target=target, method="draft-model", draft=model)

@@ -34,7 +34,6 @@ __all__ = [
     "Stakes",
     "certificate",
     "log_wealth",
-    "mean_money",
     "stakes",
     "strength_limit",
 ]
@@ -52,7 +51,7 @@ _NEAR: Final = 0.03
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stakes:
-    """What the forms of a defect say about each token. Axes between forms and tokens are kept."""
+    """What the forms of a defect say about each token."""
 
     ratio: FloatArray
     """r(x) / p(x) of the drawn token, (forms, n)."""
@@ -80,13 +79,12 @@ def log_wealth(bets: Stakes, noise: float) -> FloatArray:
     ----------
     noise : relative error within which p is known, >= 0.
     """
-    shape = (-1,) + (1,) * bets.ratio.ndim
-    money = np.cumsum(_log_factor(bets, np.reshape(_STRENGTHS, shape), noise), axis=-1)
-    return mean_money(money.reshape(-1, money.shape[-1]))
+    money = np.cumsum(_log_factor(bets, np.reshape(_STRENGTHS, (-1, 1, 1)), noise), axis=-1)
+    return _mean_money(money.reshape(-1, money.shape[-1]))
 
 
-def mean_money(log_money: FloatArray) -> FloatArray:
-    """Return the logarithm of the mean money of several bets, (bets, ..., n) to (..., n)."""
+def _mean_money(log_money: FloatArray) -> FloatArray:
+    """The logarithm of the mean money of several bets, (bets, n) to (n,)."""
     most = log_money.max(axis=0)
     return np.asarray(most + np.log(np.exp(log_money - most).mean(axis=0)))
 
@@ -208,7 +206,7 @@ def certificate(drawn: Drawn, *, noise: float = 0.0, false_alarm: float = 0.05) 
                 changed=float((limits * bets.spread.mean(-1) / 2.0).max()),
             )
         )
-    mean = mean_money(np.stack(money))
+    mean = _mean_money(np.stack(money))
     reached = np.flatnonzero(mean >= -math.log(false_alarm))
     return Certificate(
         examined=tuple(examined),

@@ -97,21 +97,15 @@ class Stakes:
 class Bets(ABC):
     """An upward and a downward bet against a prediction.
 
-    Parameters
-    ----------
-    drift : least drift worth reporting, in (0, 1).
-    false_alarm : probability of ever raising an alarm while the prediction holds, in (0, 1).
-
     Attributes
     ----------
     stakes : the money of both bets.
     wanted : money of a bet that raises the alarm.
     """
 
-    def __init__(self, drift: float, false_alarm: float) -> None:
-        for name, value in (("drift", drift), ("false_alarm", false_alarm)):
-            if not 0.0 < value < 1.0:
-                raise ParameterError(name, value, "must be in (0, 1)")
+    def __init__(self, false_alarm: float) -> None:
+        if not 0.0 < false_alarm < 1.0:
+            raise ParameterError("false_alarm", false_alarm, "must be in (0, 1)")
         self.stakes = Stakes(), Stakes()
         self.wanted = 2.0 / false_alarm
 
@@ -157,9 +151,7 @@ class MeanBets(Bets):
     """
 
     def __init__(self, low: float, high: float, *, drift: float, false_alarm: float) -> None:
-        super().__init__(drift, false_alarm)
-        if not 0.0 <= low <= high <= 1.0:
-            raise ParameterError("low", (low, high), "must be an interval within [0, 1]")
+        super().__init__(false_alarm)
         above, below = (min(max(bound, _EDGE), 1.0 - _EDGE) for bound in (high, low))
         up = (min(above + drift, 1.0) - above) / (above * (1.0 - above)) if high <= 1.0 - _EDGE else 0.0
         down = (max(below - drift, 0.0) - below) / (below * (1.0 - below)) if low >= _EDGE else 0.0
@@ -190,12 +182,6 @@ class Record:
     n: float = math.inf
     """Number of observations, > 0; infinite: the share is exact."""
 
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.value <= 1.0:
-            raise ParameterError("value", self.value, "must be in [0, 1]")
-        if not self.n > 0.0:
-            raise ParameterError("n", self.n, "must be > 0")
-
 
 class ShareBets(Bets):
     """Bets in both directions on a share that finite records predict; observations are 0 or 1.
@@ -213,9 +199,7 @@ class ShareBets(Bets):
     """
 
     def __init__(self, records: Sequence[Record], *, alike: float = 1.0, drift: float, false_alarm: float) -> None:
-        super().__init__(drift, false_alarm)
-        if not 1.0 <= alike < math.inf:
-            raise ParameterError("alike", alike, "must be finite and at least 1")
+        super().__init__(false_alarm)
         self.kind = 0
         self._records = records
         self._alike = alike

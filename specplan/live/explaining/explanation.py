@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -115,8 +115,7 @@ def explained(
     accepted = acceptance(whole, parts, now, deeper, drafter=drafter)
     time = round_time(whole, chunk)
     committed = _committed(whole, accepted, now)
-    depth: Depth | None = None
-    cost: Costs | None = None
+    depth, cost = None, None
     if now and accepted.k:
         plain = next((point.answer_s for point in baselines if point.k == 0), None)
         own = _answer_s(whole, math.hypot(time.whole.relative_half_width, committed.relative_half_width))
@@ -127,6 +126,7 @@ def explained(
         depth, accepted = None, replace(accepted, notes=(*accepted.notes, _POLICY_NOTE))
     cache_lost = 1.0 - whole.cache_tokens / plain_cache
     verification = drafting = None
+    way, assumed = ("none", ()) if cost is None else (cost.way, cost.notes)
     if cost is not None:
         drafts = np.minimum(cost.drafting * now, cost.seconds[:, now])
         verification = percentiles(cost.seconds[:, now] - drafts, seed, "s")
@@ -142,20 +142,13 @@ def explained(
         drafting=drafting,
         depth=depth,
         over_plain=over_plain,
-        way="none" if cost is None else cost.way,
-        causes=causes(
-            whole,
-            accepted,
-            time,
-            depth,
-            split=cost is not None and cost.way != "window",
-            cache_lost=cache_lost,
-        ),
+        way=way,
+        causes=causes(whole, accepted, time, depth, split=way not in ("none", "window"), cache_lost=cache_lost),
         cache_lost=cache_lost,
         requests=max(math.ceil(whole.answers * (committed.relative_half_width / _PRECISE) ** 2), _LEAST_REQUESTS),
-        missing=_missing(whole, cost, readings),
+        missing=tuple(_missing(whole, way, assumed, readings)),
         unlike=_unlike(whole, baselines),
-        notes=_notes(whole, accepted, time, depth, cost),
+        notes=tuple(dict.fromkeys((*_notes(whole, accepted, time, depth), *assumed))),
     )
 
 
@@ -221,44 +214,33 @@ def _committed(whole: Window, accepted: Acceptance, now: int) -> Estimate:
     """Tokens that a round commits, with the error of the sum over positions."""
     value = whole.committed
     rounds = max(whole.rounds, 1.0)
-    u = np.array([1.0, *(estimate.value for estimate in accepted.by_position)])
-    moments = (2.0 * np.arange(u.size - 1) + 1.0) @ u[1:] if u.size > 1 else 0.0  # E[n^2] of accepted tokens n
-    variance = max(float(moments) - float(u[1:].sum()) ** 2, 0.0)
+    u = np.array([estimate.value for estimate in accepted.by_position])
+    moment = float((2.0 * np.arange(u.size) + 1.0) @ u)  # E[n^2] of accepted tokens n
+    variance = max(moment - float(u.sum()) ** 2, 0.0)
     stderr = math.sqrt(variance * accepted.design_effect / rounds)
     high = min(value + 1.96 * stderr, now + 1.0) if now else value + 1.96 * stderr
     how = f"tokens after the first over rounds; design effect {accepted.design_effect:.3g}"
     return spanned((max(value - 1.96 * stderr, 1.0), value, high), stderr, rounds, how, unit="tokens")
 
 
-def _notes(
-    whole: Window, accepted: Acceptance, time: RoundTime, depth: Depth | None, cost: Costs | None
-) -> tuple[str, ...]:
-    """Assumptions, each once."""
-    notes = [*accepted.notes, *time.notes]
+def _notes(whole: Window, accepted: Acceptance, time: RoundTime, depth: Depth | None) -> Iterator[str]:
+    """Assumptions besides those of the costs."""
+    yield from (*accepted.notes, *time.notes)
     if whole.n_cold:
-        notes.append(
-            f"{whole.n_cold:.0f} of {whole.answers:.0f} prefills are left out as cold starts: 10 medians or longer"
-        )
+        yield f"{whole.n_cold:.0f} of {whole.answers:.0f} prefills are left out as cold starts: 10 medians or longer"
     if depth is not None and depth.best.value > accepted.known:
-        notes.append(f"acceptance beyond position {accepted.known} is extrapolated from the positions before it")
-    return tuple(dict.fromkeys(notes if cost is None else [*notes, *cost.notes]))
+        yield f"acceptance beyond position {accepted.known} is extrapolated from the positions before it"
 
 
-def _missing(whole: Window, cost: Costs | None, readings: Sequence[Reading]) -> tuple[str, ...]:
+def _missing(whole: Window, way: str, notes: Sequence[str], readings: Sequence[Reading]) -> Iterator[str]:
     """What to measure, the most informative first."""
-    wanted = []
-    if cost is None and whole.engine == "sglang":
-        wanted.append("--k: tokens drafted per round (its --speculative-num-steps), which SGLang does not report")
-    if cost is not None and cost.way in ("window", "names"):
-        wanted.append(
-            "--baseline: the metrics of the same server without speculation, at the same load: the plain round"
-        )
-    if cost is not None and cost.way in ("window", "baseline"):
-        wanted.append("--target, --draft or --eagle, and --gpu: the split of a round into verification and drafting")
-    if cost is not None and cost.way == "baseline" and "another k" in " ".join(cost.notes):
-        wanted.append("a second --baseline with another k: the part of a round that grows with k")
+    if way == "none" and whole.engine == "sglang":
+        yield "--k: tokens drafted per round (its --speculative-num-steps), which SGLang does not report"
+    if way in ("window", "names"):
+        yield "--baseline: the metrics of the same server without speculation, at the same load: the plain round"
+    if way in ("window", "baseline"):
+        yield "--target, --draft or --eagle, and --gpu: the split of a round into verification and drafting"
+    if way == "baseline" and "another k" in " ".join(notes):
+        yield "a second --baseline with another k: the part of a round that grows with k"
     if len(readings) < 6 and whole.spec is not None:
-        wanted.append(
-            "more readings (six files, or the server's URL): the spread between answers instead of an assumed one"
-        )
-    return tuple(wanted)
+        yield "more readings (six files, or the server's URL): the spread between answers instead of an assumed one"

@@ -68,16 +68,22 @@ class Histogram:
         return self.total / self.count if self.count else math.nan
 
     @property
+    def _buckets(self) -> list[tuple[float, float, float]]:
+        """Lower end, upper end and count of each bucket."""
+        return list(zip((0.0, *self.bounds[:-1]), self.bounds, self.counts, strict=True))
+
+    @property
     def deviation(self) -> float:
         """Standard deviation if observations are uniform within buckets: rough, biased upwards, for error bars only."""
         if not self.count:
             return math.nan
-        ends = list(zip((0.0, *self.bounds), self.bounds, strict=False))
-        middles = [(low + high) / 2.0 if math.isfinite(high) else 1.5 * low for low, high in ends]
+        middles = [(low + high) / 2.0 if math.isfinite(high) else 1.5 * low for low, high, _ in self._buckets]
         mean = math.fsum(c * x for c, x in zip(self.counts, middles, strict=True)) / self.count
-        within = [(2.0 * (x - low)) ** 2 / 12.0 for x, (low, _) in zip(middles, ends, strict=True)]
-        spread = zip(self.counts, middles, within, strict=True)
-        return math.sqrt(math.fsum(c * ((x - mean) ** 2 + inside) for c, x, inside in spread) / self.count)
+        spread = [
+            c * ((x - mean) ** 2 + (2.0 * (x - low)) ** 2 / 12.0)
+            for (low, _, c), x in zip(self._buckets, middles, strict=True)
+        ]
+        return math.sqrt(math.fsum(spread) / self.count)
 
     def since(self, earlier: Histogram) -> Histogram:
         """Return the observations since an earlier reading; counts below 0 show that it was not earlier."""
@@ -87,12 +93,11 @@ class Histogram:
 
     def above(self, bound: float) -> float:
         """Return the count of buckets that lie wholly above ``bound``."""
-        lows = (0.0, *self.bounds)
-        return math.fsum(c for low, c in zip(lows, self.counts, strict=False) if low >= bound)
+        return math.fsum(c for low, _, c in self._buckets if low >= bound)
 
     def below(self, bound: float) -> float:
         """Return the count of buckets that lie wholly at or below ``bound``."""
-        return math.fsum(c for high, c in zip(self.bounds, self.counts, strict=True) if high <= bound)
+        return math.fsum(c for _, high, c in self._buckets if high <= bound)
 
     def without_cold_starts(self) -> tuple[Histogram, float]:
         """Return the histogram with its cold starts as long as the mean of the others, and the number of cold starts.
@@ -102,12 +107,11 @@ class Histogram:
         reached = list(accumulate(self.counts))
         middle = next((i for i, n in enumerate(reached) if 2.0 * n >= self.count), 0)
         bound = _COLD * self.bounds[middle]
-        cold = tuple(c if low >= bound else 0.0 for low, c in zip((0.0, *self.bounds), self.counts, strict=False))
-        n_cold = math.fsum(cold)
+        n_cold = self.above(bound)
         if not 0.0 < n_cold <= _MOST_COLD * self.count:
             return self, 0.0
         rest = self.total - math.fsum(self.largest(n_cold)) / 2.0
-        counts = [n - c for n, c in zip(self.counts, cold, strict=True)]
+        counts = [0.0 if low >= bound else c for low, _, c in self._buckets]
         counts[middle] += n_cold
         total = rest * self.count / (self.count - n_cold)
         return Histogram(bounds=self.bounds, counts=tuple(counts), total=total), n_cold
@@ -117,22 +121,12 @@ class Histogram:
         n = min(n, self.count)
         if n <= 0.0:
             return 0.0, 0.0
-        low, high, left = n * self.mean, 0.0, n  # the largest are no smaller than the mean
-        least = 0.0
-        for lower, upper, count in reversed(list(zip((0.0, *self.bounds), self.bounds, self.counts, strict=False))):
+        least = most = others = 0.0  # the lower ends of the largest, their upper ends, and the lower ends of the others
+        left = n
+        for lower, upper, count in reversed(self._buckets):
             taken = min(count, left)
             least += taken * lower
-            high += taken * upper if taken else 0.0
+            most += taken * upper if taken else 0.0
+            others += (count - taken) * lower
             left -= taken
-            if left <= 0.0:
-                break
-        return max(low, least), min(high, self.total - self._least_of_others(n))
-
-    def _least_of_others(self, n: float) -> float:
-        """Lower bound on the sum of all but the ``n`` largest observations."""
-        left, least = self.count - n, 0.0
-        for lower, count in zip((0.0, *self.bounds), self.counts, strict=False):
-            taken = min(count, left)
-            least += taken * lower
-            left -= taken
-        return least
+        return max(n * self.mean, least), min(most, self.total - others)  # the largest are no smaller than the mean

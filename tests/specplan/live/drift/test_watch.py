@@ -14,22 +14,16 @@ from specplan.live.drift.expected import Band, TokenTime, acceptance, lengths, t
 from specplan.live.drift.watch import DriftWatch
 
 BAND = Band(value=0.8, low=0.78, high=0.82)
+TIMES = TokenTime(by_batch={1: 0.01, 4: 0.013})
 
 
 def rank(tokens: int) -> float:
     return min(max((tokens - 10) / 20, 0.0), 1.0)
 
 
-def watch() -> DriftWatch:
-    return DriftWatch(
-        accepted=BAND,
-        lengths={"target": (Band(value=0.5, low=0.47, high=0.53), rank)},
-        token_times={"target": TokenTime(by_batch={1: 0.01, 4: 0.013})},
-    )
-
-
 def fed(seed: int, steps: int, *, p: float = 0.8, longer: int = 0, slower: float = 1.0) -> DriftWatch:
-    rng, found = random.Random(seed), watch()
+    lengths = {"target": (Band(value=0.5, low=0.47, high=0.53), rank)}
+    rng, found = random.Random(seed), DriftWatch(accepted=BAND, lengths=lengths, token_times={"target": TIMES})
     for _ in range(steps):
         found.judged(rng.random() < p)
         found.wrote("target", rng.randint(10, 30) + longer)
@@ -62,11 +56,11 @@ def test_what_moved_is_named(change: dict[str, float], what: str, said: str) -> 
 
 
 def test_times_of_larger_batches_than_were_measured_are_not_judged() -> None:
-    found = watch()
+    found = DriftWatch(token_times={"target": TIMES})
     for _ in range(100):
         found.timed("target", 9, 1.0)
     assert found.findings == ()
-    assert TokenTime(by_batch={1: 0.01, 4: 0.013}).at(2) == pytest.approx(0.011)
+    assert TIMES.at(2) == pytest.approx(0.011)
 
 
 def test_a_measured_profile_says_what_to_expect() -> None:

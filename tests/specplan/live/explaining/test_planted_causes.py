@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from planted_metrics import Planted, exposition, paces, served
+from planted_metrics import Planted, exposition, served
 
 from specplan.live.explaining.explanation import Explanation, explained, point_of
 from specplan.live.explaining.reading import Reading, read_metrics
-from specplan.live.explaining.window import since_start
+from specplan.live.explaining.window import Window, since_start
 from specplan.show.explanations import summary
 
 PLANTED = {
@@ -23,26 +23,27 @@ PLANTED = {
     "heavy prefills": Planted(k=6, prompt=4000, answer=200),
     "too few places": Planted(k=5, places=4),
 }
-WELL_SET = Planted(k=6)
 
 
 def readings(planted: Planted, *answers: float) -> list[Reading]:
     return [read_metrics(exposition(planted, n), f"{n}.prom") for n in answers]
 
 
+def work(planted: Planted, answers: float, name: str = "base.prom") -> Window:
+    return since_start(read_metrics(exposition(planted, answers), name))
+
+
 def told(planted: Planted, *, baseline: bool = True) -> Explanation:
     if not baseline:
         return explained(readings(planted, 24, 96))
-    plain = since_start(read_metrics(exposition(planted.with_k(0), 64), "base.prom"))
+    plain = work(planted.with_k(0), 64)
     return explained(readings(planted, 24, 96), baselines=[point_of(plain)], plain_cache=plain.cache_tokens)
 
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_planted_cause_is_named_first(name: str) -> None:
-    found = told(PLANTED[name])
-    assert found.causes[0].name == name
-    assert found.causes[0].sure
-    assert found.causes[0].flags
+    first = told(PLANTED[name]).causes[0]
+    assert (first.name, first.sure, bool(first.flags)) == (name, True, True)
 
 
 def test_flags_that_would_change_nothing_are_not_given() -> None:
@@ -58,17 +59,12 @@ def test_flags_that_would_change_nothing_are_not_given() -> None:
         assert heavy.flags == (*flags, "prefill on other GPUs")
 
 
-def test_nothing_is_named_where_all_is_well() -> None:
-    assert not [cause for cause in told(WELL_SET).causes if cause.sure]
-
-
 @pytest.mark.parametrize("name", ["full cache", "heavy prefills", "too few places"])
 def test_causes_outside_rounds_need_no_baseline(name: str) -> None:
     assert told(PLANTED[name], baseline=False).causes[0].name == name
 
 
-@pytest.mark.parametrize("draft_s", [0.001, 0.006, 0.03])
-@pytest.mark.parametrize("prompt", [50, 1500])
+@pytest.mark.parametrize(("draft_s", "prompt"), [(0.001, 50), (0.006, 1500), (0.03, 50)])
 def test_one_dump_of_each_server_tells_what_speculation_gains(draft_s: float, prompt: int) -> None:
     """Prefills count; without a baseline the interval holds the gain, and what it leaves open is said to be open."""
     planted = Planted(k=5, conditional=0.5, draft_s=draft_s, concurrency=8, prompt=prompt, answer=200)
@@ -100,7 +96,6 @@ def test_without_a_baseline_k_is_a_guess_that_says_what_to_measure() -> None:
     "planted",
     [
         Planted(k=7, conditional=0.9, row_s=5e-5, read_s=5e-5, concurrency=96, prompt=140, answer=280),
-        Planted(k=7, conditional=0.9, row_s=2e-5, concurrency=96, prompt=140, answer=280),
         Planted(k=7, conditional=0.9, row_s=5e-5, read_s=5e-5, concurrency=32, prompt=140, answer=280),
         Planted(k=3, concurrency=64, prompt=600, answer=100),
     ],
@@ -115,15 +110,6 @@ def test_what_prompts_add_is_within_its_interval_where_many_share_a_pass(planted
     assert all(cause.sure == (cause.saves.low >= 0.01) for cause in found.causes if cause.name == "heavy prefills")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["k too large", "slow draft", "well set"])
-def test_the_recommended_k_is_within_three_percent_of_the_best_simulated(name: str) -> None:
-    planted = PLANTED.get(name, WELL_SET)
-    best = round(told(planted).depth.best.value)  # type: ignore[union-attr]
-    simulated = paces(planted, range(9), answers=240)
-    assert simulated[best] >= 0.97 * max(simulated.values())
-
-
 def test_the_work_of_a_round_is_found_beneath_prompts_and_lost_places() -> None:
     # 5 %: the estimator takes overlapping prompts as random, and those of a closed loop are not quite; it sees 4 %.
     for name in ("heavy prefills", "full cache", "k too large"):
@@ -133,17 +119,10 @@ def test_the_work_of_a_round_is_found_beneath_prompts_and_lost_places() -> None:
         assert work.value == pytest.approx(planted.work_s, rel=0.05)
 
 
-def test_the_counters_tell_what_was_planted_about_tokens() -> None:
-    found = told(PLANTED["k too large"])
-    for estimate, planted in zip(found.acceptance.by_position, PLANTED["k too large"].accepted, strict=True):
-        # The last pass of an answer is cut where it ends: at most one draft in fifty.
-        assert estimate.low - 0.02 <= planted <= estimate.high + 0.02
-
-
 @pytest.mark.parametrize("other", [{"concurrency": 1}, {"prompt": 2000}])
 def test_a_baseline_of_another_load_leaves_the_gain_open(other: dict[str, int]) -> None:
     planted = Planted(k=4, conditional=0.8)
-    plain = since_start(read_metrics(exposition(replace(planted, **other).with_k(0), 48), "base.prom"))
+    plain = work(replace(planted, **other).with_k(0), 48)
     text = summary(explained(readings(planted, 24, 96), baselines=[point_of(plain)]))
     assert "gains is open" in text
     assert "base.prom had" in text
@@ -152,9 +131,8 @@ def test_a_baseline_of_another_load_leaves_the_gain_open(other: dict[str, int]) 
 
 def test_baselines_with_another_k_narrow_what_another_k_would_do() -> None:
     planted = PLANTED["k too small"]
-    plain, deep = (since_start(read_metrics(exposition(planted.with_k(k), 64), f"{k}")) for k in (0, 6))
-    wide = explained(readings(planted, 24, 96), baselines=[point_of(plain)])
-    narrow = explained(readings(planted, 24, 96), baselines=[point_of(plain), point_of(deep)])
+    points = [point_of(work(planted.with_k(k), 64)) for k in (0, 6)]
+    wide, narrow = (explained(readings(planted, 24, 96), baselines=points[:n]) for n in (1, 2))
     assert wide.depth is not None
     assert narrow.depth is not None
     assert narrow.depth.gains[2].half_width < wide.depth.gains[2].half_width
@@ -165,7 +143,7 @@ def test_baselines_with_another_k_narrow_what_another_k_would_do() -> None:
 
 def test_an_unsure_k_comes_with_one_step_and_the_step_makes_it_sure() -> None:
     planted = PLANTED["k too small"]
-    plain = point_of(since_start(read_metrics(exposition(planted.with_k(0), 64), "base.prom")))
+    plain = point_of(work(planted.with_k(0), 64))
     first = explained(readings(planted, 24, 96), baselines=[plain])
     assert first.depth is not None
     assert not first.depth.sure
@@ -180,8 +158,8 @@ def test_an_unsure_k_comes_with_one_step_and_the_step_makes_it_sure() -> None:
 
 def test_a_deeper_baseline_tells_the_positions_that_the_window_lacks() -> None:
     planted = PLANTED["k too small"]
-    deep = since_start(read_metrics(exposition(planted.with_k(6), 64), "deep.prom"))
-    found = explained(readings(planted, 24, 96), baselines=[point_of(deep)]).acceptance
+    deep = point_of(work(planted.with_k(6), 64))
+    found = explained(readings(planted, 24, 96), baselines=[deep]).acceptance
     assert (found.k, found.known) == (1, 6)
     tokens = found.draws(1000, 6, np.random.default_rng(0))[:, 6]
     # 3 %: a closed loop cuts the last round of an answer; it sees 1 %.
@@ -189,7 +167,7 @@ def test_a_deeper_baseline_tells_the_positions_that_the_window_lacks() -> None:
 
 
 def test_six_readings_tell_the_spread_instead_of_an_assumption() -> None:
-    found = explained(readings(replace(WELL_SET, k=3), 16, 32, 48, 64, 80, 96))
+    found = explained(readings(Planted(k=3), 16, 32, 48, 64, 80, 96))
     assert found.acceptance.by_position[0].estimator == "ratio of totals over 5 windows"
     assert not any("assum" in estimate.estimator for estimate in found.acceptance.by_position)
 
