@@ -21,8 +21,7 @@ from screens import refused_words
 from specplan.api.explaining import explain
 from specplan.commands.explain import command
 from specplan.live.explaining.explanation import explained, point_of
-from specplan.live.explaining.histogram import Histogram
-from specplan.live.explaining.reading import Reading, read_metrics
+from specplan.live.explaining.reading import Histogram, Reading, read_metrics
 from specplan.live.explaining.window import window
 from specplan.show.explanations import summary
 from theory.errors import SchemaError
