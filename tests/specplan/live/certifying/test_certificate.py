@@ -7,19 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from speculating import PLANTED, Speculating, laws, listed, streams
+from speculating import PLANTED, Speculating, laws, listed, stream
 
 from specplan.commands.live.certify import certificate_as_json, certificate_as_text
 from specplan.live.certifying.certificate import Stakes, certificate, log_wealth, stakes, strength_limit
-from specplan.live.certifying.laws import DEFECTS, Drawn
+from specplan.live.certifying.laws import DEFECTS
 from specplan.output import SCREEN, to_json
-
-N = 2000
-
-
-def stream(server: Speculating, seed: int, n: int = N) -> Drawn:
-    rng = np.random.default_rng(seed)
-    return streams(server, laws(n, rng), 1, rng)
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -95,8 +88,8 @@ def test_an_accepted_share_that_the_draft_does_not_explain_is_reported() -> None
         acceptance = certificate(fits).acceptance
         assert acceptance is not None
         assert not acceptance.contradicts
-    other = laws(N, np.random.default_rng(9))
-    mistaken = certificate(replace(drawn, draft=listed(other.draft, 1), likeliest=other.draft.argmax(-1)))
+    other = laws(2000, np.random.default_rng(9))
+    mistaken = certificate(replace(drawn, draft=listed(other.draft), likeliest=other.draft.argmax(-1)))
     assert mistaken.acceptance is not None
     assert mistaken.acceptance.contradicts
     assert "bets with this draft see less" in " ".join(certificate_as_text(mistaken).split())
