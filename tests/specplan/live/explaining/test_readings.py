@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from planted_metrics import Planted, exposition
 from refusals import refused
 from screens import refused_words
 
 from specplan.api.explaining import explain
-from specplan.commands.explain import command
 from specplan.live.explaining.explanation import explained, point_of
 from specplan.live.explaining.reading import Histogram, Reading, read_metrics
 from specplan.live.explaining.window import window
@@ -105,9 +100,7 @@ def test_sglang_tells_no_k_and_no_positions() -> None:
 
 def test_the_largest_observations_are_bounded_by_their_buckets_and_the_sum() -> None:
     found = Histogram(bounds=(1.0, 2.0, math.inf), counts=(8.0, 2.0, 1.0), total=20.0)
-    low, high = found.largest(1.0)
-    assert low == pytest.approx(2.0)
-    assert high == pytest.approx(18.0)  # the others are at least eight times 0 and twice 1
+    assert found.largest(1.0) == pytest.approx((2.0, 18.0))  # the others are at least eight times 0 and twice 1
     assert found.largest(0.0) == (0.0, 0.0)
     assert found.largest(100.0)[1] == pytest.approx(20.0)
 
@@ -126,19 +119,12 @@ def test_cold_starts_are_left_out_since_the_start_of_a_server() -> None:
     assert often.without_cold_starts() == (often, 0.0)
 
 
-def test_names_split_the_round(tmp_path: Path) -> None:
-    paths = [tmp_path / name for name in ("before.prom", "after.prom", "base.prom")]
-    for path, text in zip(paths, (BEFORE, AFTER, exposition(PLAIN, 60)), strict=True):
-        path.write_text(text)
-    words = [str(paths[0]), str(paths[1]), "--target", "Qwen/Qwen3-8B", "--draft", "Qwen/Qwen3-0.6B", "--gpu", "H100"]
-    assert printed(*words)["costs_from"] == "names"
-    data = printed(*words, "--baseline", str(paths[2]))
+def test_names_split_the_round() -> None:
+    names = {"target": "Qwen/Qwen3-8B", "draft": "Qwen/Qwen3-0.6B", "gpu": "H100"}
+    assert explain([BEFORE, AFTER], **names).plain()["costs_from"] == "names"  # type: ignore[arg-type]
+    data = explain([BEFORE, AFTER], baseline=[exposition(PLAIN, 60)], **names).plain()  # type: ignore[arg-type]
     assert data["costs_from"] == "both"
     assert data["round"]["drafting"]["value"] > 0.0
-
-
-def printed(*words: str) -> dict[str, Any]:
-    return dict(json.loads(CliRunner().invoke(command, [*words, "--json"], catch_exceptions=False).output))
 
 
 def test_a_live_server_is_read_while_it_works() -> None:
@@ -157,10 +143,10 @@ def test_a_live_server_is_read_while_it_works() -> None:
     with HTTPServer(("127.0.0.1", 0), Metrics) as server:
         thread = Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        data = printed(f"http://127.0.0.1:{server.server_port}/v1", "--for", "1")
+        found = explain(f"http://127.0.0.1:{server.server_port}/v1", seconds=1.0)
         server.shutdown()
         thread.join()
-    assert data["source"].startswith("http://127.0.0.1:")
+    assert found.plain()["source"].startswith("http://127.0.0.1:")
 
 
 test_wrong_sources_are_refused_in_one_line = refused_words("explain", ("ftp://here --for 1", "http"))
