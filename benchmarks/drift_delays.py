@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from specplan.live.drift.shares import Record, ShareBets
+from specplan.live.drift.betting import Record, ShareBets
 
 STREAMS: Final = 400
 FALSE_ALARM: Final = 0.05
@@ -115,7 +115,7 @@ def first_alarms(row: Row, *, start: int, steps: int, records: int, seed: int = 
         stream = np.vstack([before, verdicts(rng, row, row.moved, kinds[start:], streams)])
         alarms = np.full(streams, np.inf)
         for step, observed in enumerate(stream, 1):
-            bets.of_kind(int(kinds[step - 1]) if row.apart else 0)
+            bets.kind = int(kinds[step - 1]) if row.apart else 0
             bets.take(observed)
             alarms = np.where((bets.evidence >= 1.0) & np.isinf(alarms), step, alarms)
         found.append(alarms)

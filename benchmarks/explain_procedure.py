@@ -24,8 +24,7 @@ from calibrate.engines.prometheus import SpecDecode
 from specplan.live.explaining.costs import Point
 from specplan.live.explaining.depth import Depth
 from specplan.live.explaining.explanation import explained, point_of
-from specplan.live.explaining.histogram import Histogram
-from specplan.live.explaining.reading import Reading
+from specplan.live.explaining.reading import Histogram, Reading
 from specplan.live.explaining.window import window
 from specplan.worlds.priors import token_curves
 

@@ -30,7 +30,8 @@ import numpy as np
 
 from benchmarks.by_load import helper
 from sim.configuration import Configuration
-from specplan.live.comparing.measured import ERROR, block_answers
+from specplan.live.comparing.measured import block_answers
+from specplan.live.comparing.ratio import ERROR
 from specplan.live.gateway.plans import PLAIN
 from specplan.output import table
 

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from calibrate.engines.http.metrics_page import metrics_url, pages
+from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS
 from calibrate.record.files import read_text
 from sim.catalogue import choice
 from specplan.api.planning import profile as profile_of
 from specplan.live.drift.offline import Drift, token_drift
 from specplan.live.explaining.costs import Named, Point
 from specplan.live.explaining.explanation import explained, point_of
-from specplan.live.explaining.names import named_round
 from specplan.live.explaining.reading import Reading, read_metrics
 from specplan.live.explaining.window import windows, work_of
 from specplan.output import progress
 from specplan.readers.formats import is_benchmark, read_benchmarks
 from specplan.show.explanations import Explained
+from specplan.worlds.drafters.finding import find_block
+from specplan.worlds.measured_operators import with_operators
+from specplan.worlds.model_files import ModelFacts, block_drafter, draft_head, shape_of
 from theory.block_drafting import LAWS
 from theory.errors import ParameterError
+from theory.hardware.engines import engine_named
+from theory.hardware.gpus import gpu_named
+from theory.hardware.half_widths import GAIN, half_width
+from theory.hardware.passes import PassModel
+from theory.hardware.rounds import Round, head_round
+from theory.hardware.work import Parallel, Work
 
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
@@ -32,6 +42,8 @@ Metrics: TypeAlias = "str | Path"
 """Result of ``GET /metrics``: a file, or the text itself, which has several lines."""
 
 _WHAT: Final = "Prometheus metrics"
+_CONTEXT: Final = 2048.0
+"""Cached tokens of a sequence where the readings do not show them."""
 _PARTS: Final = 12
 """Windows of a live server; it is read once more than that."""
 
@@ -110,7 +122,13 @@ def explain(
         adaptive=adaptive,
         seed=seed,
     )
-    return Explained(explanation=explanation, drift=_of_server(readings, profile, method, false_alarm))
+    drift: Drift | None = None
+    if profile is not None:
+        parts = windows(readings) or [work_of(readings)]
+        drift = token_drift(parts, profile_of(profile), method=method, false_alarm=false_alarm)
+    elif method is not None:
+        raise ParameterError("method", method, "needs a profile: it chooses a record of the profile")
+    return Explained(explanation=explanation, drift=drift)
 
 
 def _readings(sources: Sequence[Metrics], seconds: float) -> list[Reading]:
@@ -119,7 +137,13 @@ def _readings(sources: Sequence[Metrics], seconds: float) -> list[Reading]:
         raise ParameterError("sources", str(live[0]), "must be a single URL, or files: not both")
     if not sources:
         raise ParameterError("sources", 0, "must be files in order of time, or the server's URL")
-    return _watched(str(live[0]), seconds) if live else [_reading(source) for source in sources]
+    if not live:
+        return [_reading(source) for source in sources]
+    where = metrics_url(str(live[0]))
+    n = min(_PARTS, max(int(seconds), 1)) + 1
+    with progress(f"watching {where} for {seconds:g} s", n) as report:
+        every = list(pages(str(live[0]), n, seconds, on_page=report))
+    return [read_metrics(text, where) for text, _ in every]
 
 
 def _is_text(source: Metrics) -> bool:
@@ -130,27 +154,6 @@ def _reading(source: Metrics) -> Reading:
     if _is_text(source):
         return read_metrics(str(source), "metrics")
     return read_metrics(read_text(source, _WHAT), str(source))
-
-
-def _watched(url: str, seconds: float) -> list[Reading]:
-    """Read the metrics of a live server several times."""
-    where = metrics_url(url)
-    n = min(_PARTS, max(int(seconds), 1)) + 1
-    with progress(f"watching {where} for {seconds:g} s", n) as report:
-        every = list(pages(url, n, seconds, on_page=report))
-    return [read_metrics(text, where) for text, _ in every]
-
-
-def _of_server(
-    readings: Sequence[Reading], profile: Profile | str | Path | None, method: str | None, false_alarm: float
-) -> Drift | None:
-    """Drift of a server with a token-level method; None where no profile was given."""
-    if profile is None:
-        if method is not None:
-            raise ParameterError("method", method, "needs a profile: it chooses a record of the profile")
-        return None
-    parts = windows(readings) or [work_of(readings)]
-    return token_drift(parts, profile_of(profile), method=method, false_alarm=false_alarm)
 
 
 def _baselines(given: Metrics | Sequence[Metrics], chunk: int, engine: str) -> tuple[list[Point], float]:
@@ -164,7 +167,9 @@ def _baselines(given: Metrics | Sequence[Metrics], chunk: int, engine: str) -> t
         paths = [one] if _is_text(one) else str(one).split(",")
         if len(paths) > 2 or not all(map(str, paths)):
             raise ParameterError("baseline", str(one), "must be a file, or two files with a comma between them")
-        if len(paths) == 1 and (point := _benchmark(one)) is not None:
+        if len(paths) == 1 and not _is_text(one) and is_benchmark(Path(one), _WHAT):
+            run = read_benchmarks(str(one))[0]
+            point = Point(k=run.k, seconds=run.round_s, batch=max(run.concurrency, 1.0), source=run.source)
             points.append(point)
             continue
         whole = work_of([_reading(path) for path in paths])
@@ -177,14 +182,6 @@ def _baselines(given: Metrics | Sequence[Metrics], chunk: int, engine: str) -> t
     return points, plain_cache
 
 
-def _benchmark(source: Metrics) -> Point | None:
-    """The round of a benchmark's result file; None where it is not such a file."""
-    if _is_text(source) or not is_benchmark(Path(source), _WHAT):
-        return None
-    run = read_benchmarks(str(source))[0]
-    return Point(k=run.k, seconds=run.round_s, batch=max(run.concurrency, 1.0), source=run.source)
-
-
 def _named(
     readings: Sequence[Reading],
     target: str | None,
@@ -194,7 +191,7 @@ def _named(
     tp: int,
     drafter: str,
 ) -> Named | None:
-    """The pass model of the round from names; None where no name is given."""
+    """The pass model of a round at the batch and context of the readings; None where no name is given."""
     if target is None and gpu is None:
         for name, value in (("draft", draft), ("eagle", eagle)):
             if value is not None:
@@ -203,5 +200,45 @@ def _named(
     if target is None or gpu is None:
         rule = "must be given too: the times of a round are modelled from target and gpu"
         raise ParameterError("target" if target is None else "gpu", None, rule)
-    window, engine = work_of(readings), readings[-1].engine
-    return named_round(target, draft=draft, eagle=eagle, gpu=gpu, tp=tp, window=window, engine=engine, drafter=drafter)
+    window = work_of(readings)
+    if draft is not None and eagle is not None:
+        raise ParameterError("eagle", eagle, "must not be given with --draft: one of them drafts")
+    facts = shape_of(target)
+    if tp < 1 or any(layer.attention.heads % tp for layer in facts.shape.layers):
+        raise ParameterError("tp", tp, f"must divide the attention heads of {target}")
+    fitted = PassModel(
+        gpu=gpu_named(gpu),
+        shape=facts.shape,
+        precision=facts.precision,
+        parallel=Parallel(tp=tp),
+        engine=engine_named(window.engine),
+    )
+    passes, _ = with_operators(fitted)
+    context = window.prompt_tokens + window.answer_tokens / 2.0
+    return Named(
+        rounds=_round(passes, facts, draft, eagle, drafter),
+        batch=window.batch,
+        context=context if math.isfinite(context) else _CONTEXT,
+        half_width=half_width(GAIN, passes, Work(sequences=window.batch)),
+    )
+
+
+def _round(target: PassModel, known: ModelFacts, draft: str | None, eagle: str | None, drafter: str) -> Round:
+    """Rounds of the drafter; a head and a block drafter have the usual size where none is named or published."""
+    if drafter != "chain":
+        method = next(one for one in BLOCK_DRAFTERS if one == drafter)
+        block = find_block(known, (method,), draft or "").facts
+        if block is None:
+            block = block_drafter(known, method) if draft is None else shape_of(draft)
+        return head_round(target, block.shape, "block-drafter")
+    if eagle is not None:
+        kinds = {"trained": "eagle3", "mtp": "mtp"}
+        head = draft_head(known, kinds[eagle]) if eagle in kinds else shape_of(eagle)
+        return head_round(target, head.shape)
+    if draft is None:
+        return Round(target=target, method="prompt-lookup")
+    facts, tp = shape_of(draft), target.parallel.tp
+    parallel = Parallel(tp=tp if facts.shape.layers[0].attention.heads % tp == 0 else 1)
+    engine = target.engine.drafting
+    model = replace(target, shape=facts.shape, precision=facts.precision, parallel=parallel, engine=engine)
+    return Round(target=target, method="draft-model", draft=model)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from specplan.live.explaining.text import explanation_as_json, first_screen, next_step, summary
+from specplan.live.explaining.causes import flags_of
+from specplan.output import SCREEN, screen, table
 from specplan.show.page import Answer, Bullets, Code, Interval, Part, Picture, Report, Section, Table, Text, interval
 from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
@@ -15,9 +17,11 @@ from specplan.show.svg import Line, lines
 if TYPE_CHECKING:
     from sim.estimate import Estimate
     from specplan.live.drift.offline import Drift
+    from specplan.live.explaining.causes import Cause
+    from specplan.live.explaining.depth import Depth
     from specplan.live.explaining.explanation import Explanation
 
-__all__ = ["Explained"]
+__all__ = ["Explained", "summary"]
 
 _WAYS: Final = {
     "window": "these readings only",
@@ -47,12 +51,51 @@ class Explained(Result):
         ]
 
     def plain(self) -> dict[str, Any]:
-        """Return what ``specplan explain --json`` prints."""
-        return {**explanation_as_json(self.explanation), "drift": None if self.drift is None else self.drift.plain()}
+        """Return what ``specplan explain --json`` prints: seconds, tokens, and shares in [0, 1]."""
+        explanation = self.explanation
+        window, time, depth = explanation.window, explanation.time, explanation.depth
+        following = None
+        if depth is not None:
+            counts = {"k": depth.step, "sure": depth.sure, "requests": explanation.requests}
+            following = {**counts, "short": asdict(depth.short)}
+        return {
+            "schema": "specplan.explain",
+            "schema_version": 1,
+            "source": window.source,
+            "engine": window.engine,
+            "k": explanation.k,
+            "rounds": window.rounds,
+            "answers": window.answers,
+            "batch": window.batch,
+            "preempted": window.preempted,
+            "cache_usage": window.cache_usage,
+            "cache_lost_to_speculation": explanation.cache_lost,
+            "acceptance": [asdict(estimate) for estimate in explanation.acceptance.by_position],
+            "hit_rate": explanation.acceptance.hit_rate,
+            "committed": asdict(explanation.committed),
+            "round": {
+                **{name: asdict(getattr(time, name)) for name in ("whole", "work", "prefill", "preempted")},
+                "verification": _plain(explanation.verification),
+                "drafting": _plain(explanation.drafting),
+            },
+            "answer": asdict(explanation.answer),
+            "best_k": None if depth is None else asdict(depth.best),
+            "gain": None if depth is None else asdict(depth.gain),
+            "gains": None if depth is None else [asdict(estimate) for estimate in depth.gains],
+            "next": following,
+            "over_plain": _plain(explanation.over_plain),
+            "costs_from": explanation.way,
+            "causes": [asdict(cause) for cause in explanation.causes],
+            "flags": None if depth is None else list(flags_of(window, round(depth.best.value))),
+            "missing": list(explanation.missing),
+            "baseline_unlike": explanation.unlike,
+            "notes": list(explanation.notes),
+            "drift": None if self.drift is None else self.drift.plain(),
+        }
 
     def text(self, *, verbose: bool = False) -> str:
         """Return the text of ``specplan explain``, with ``verbose`` that of ``specplan explain -v``."""
-        text = as_text(self.report()) if verbose else first_screen(self.explanation)
+        text = as_text(self.report()) if verbose else _first_screen(self.explanation)
         return text if self.drift is None else f"{text}\n\n{self.drift.text()}"
 
     def report(self) -> Report:
@@ -78,10 +121,6 @@ class Explained(Result):
         )
 
 
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
-
-
 def _answers(explanation: Explanation) -> Iterator[Answer]:
     depth = explanation.depth
     first = explanation.causes[0] if explanation.causes else None
@@ -95,7 +134,7 @@ def _answers(explanation: Explanation) -> Iterator[Answer]:
         yield Answer(
             question="Which k?",
             answer=f"k = {best.value:.0f} (now {depth.now})",
-            detail=f"95 % interval {best.low:.0f} to {best.high:.0f}. {next_step(explanation)}".rstrip(" ."),
+            detail=f"95 % interval {best.low:.0f} to {best.high:.0f}. {_next_step(explanation)}".rstrip(" ."),
         )
         yield Answer(
             question="What is the gain?",
@@ -117,7 +156,12 @@ def _causes(explanation: Explanation) -> Iterator[Part]:
     yield Table(
         headings=["cause", "share of an answer's time", "why", "sure"],
         rows=[
-            [cause.name, _percent(cause.saves), _sentence(cause.why), "yes" if cause.sure else "measure first"]
+            [
+                cause.name,
+                _percent(cause.saves),
+                f"{cause.why[:1].upper()}{cause.why[1:]}.",
+                "yes" if cause.sure else "measure first",
+            ]
             for cause in explanation.causes
         ],
         strong=0,
@@ -205,3 +249,107 @@ def _depths(explanation: Explanation) -> Iterator[Part]:
         strong=round(depth.best.value),
     )
     yield Text(text=f"Based on {_WAYS[explanation.way]}.")
+
+
+def _plain(estimate: Estimate | None) -> dict[str, Any] | None:
+    return None if estimate is None else asdict(estimate)
+
+
+def _next_step(explanation: Explanation) -> str:
+    """Return a sentence that says what to run next where the best k is not sure; else an empty text."""
+    depth = explanation.depth
+    if depth is None or depth.sure:
+        return ""
+    run = (
+        f"run k = {depth.step} for {explanation.requests} requests, and explain its metrics with these as another"
+        if depth.step
+        else f"run it without speculation at this load for {explanation.requests} requests, and give its metrics as"
+    )
+    return f"It may fall {depth.short.high:.0%} short of the best throughput: {run} --baseline."
+
+
+def summary(explanation: Explanation) -> str:
+    """Return sentences: why the server is slow, the best k with its interval, and whether speculation gains."""
+    why = "No cause stands out: removing any single one would save less than 3 % of an answer's time."
+    if explanation.causes:
+        cause = explanation.causes[0]
+        saved = f"fixing it would save {_share(cause.saves)} of an answer's time"
+        why = f"Why it is slow: {cause.name}; {saved}."
+        why = why if cause.sure else f"It may be {cause.name}: {saved}; measure first."
+    which = "These readings do not show which k is best."
+    if (depth := explanation.depth) is not None:
+        best, gain = depth.best, depth.gain
+        within = f"[{best.low:.0f}, {best.high:.0f}]"
+        if round(best.value) == depth.now:
+            which = f"The current k, {depth.now}, {'is' if depth.sure else 'may be'} the best at this load {within}."
+        else:
+            which = (
+                f"{'Best k at this load:' if depth.sure else 'The best k may be'} {best.value:.0f} {within}, "
+                f"{gain.value:.2f} times the current throughput [{gain.low:.2f}, {gain.high:.2f}]."
+            )
+    return " ".join(filter(None, (why, which, _next_step(explanation), _gains(explanation))))
+
+
+def _first_screen(explanation: Explanation) -> str:
+    """The explanation in 80 columns: why the server is slow, the best k, and which flags to set."""
+    window, depth = explanation.window, explanation.depth
+    about = (
+        f"{window.engine}, {f'k = {explanation.k}' if explanation.k else 'k unknown'}, {window.rounds:.0f} rounds of "
+        f"{window.answers:.0f} answers, {window.batch:.1f} sequences in a pass"
+    )
+    blocks = [summary(explanation), f"{about}." if depth is None else f"{about}:"]
+    if depth is not None:
+        blocks.append(_throughputs(depth))
+    if explanation.causes:
+        blocks.append("\n".join(line for cause in explanation.causes for line in _reason(cause)))
+    more = ["Time of a round and an answer, acceptance by position, all k, assumptions: -v."]
+    if explanation.missing and (depth is None or depth.step or depth.sure):  # else the next step says so
+        more.insert(0, f"To know more, give {explanation.missing[0]}.")
+    return screen(*blocks, "\n".join(textwrap.fill(text, SCREEN, break_on_hyphens=False) for text in more))
+
+
+def _gains(explanation: Explanation) -> str:
+    """Whether speculation is faster than plain decoding, as far as that is known."""
+    over = explanation.over_plain
+    if over is None:
+        return ""
+    times = f"{over.value:.2f} [{over.low:.2f}, {over.high:.2f}] times as fast as plain decoding"
+    if explanation.unlike:
+        return f"Whether speculation gains is open: it is {times}, but {explanation.unlike}."
+    if over.low <= 1.0 <= over.high:
+        way = " (measure a baseline)" if explanation.way in ("window", "names") else ""
+        return f"Whether speculation gains is open{way}: it is {times}."
+    return f"Speculation {'gains' if over.low > 1.0 else 'loses'}: it is {times}."
+
+
+def _throughputs(depth: Depth) -> str:
+    """Throughput of the best k and its neighbours, the current k, and plain decoding."""
+    best = round(depth.best.value)
+    near = {0, depth.now, best - 1, best, best + 1, round(depth.best.low), round(depth.best.high)}
+    marks = {depth.now: "now", best: "best" if best != depth.now else "now, best"}
+    rows = []
+    for k in sorted(k for k in near if 0 <= k < len(depth.gains)):
+        gain = depth.gains[k]
+        rows.append(
+            [str(k), f"{gain.value:.2f}", f"{gain.low:.2f} – {gain.high:.2f}", marks.get(k, "" if k else "plain")]
+        )
+    return table(["k", "throughput / now", "95 % interval", ""], rows)
+
+
+def _reason(cause: Cause) -> Iterator[str]:
+    """A cause with its reason, and the flags to set."""
+    doubt = "" if cause.sure else "possibly (measure first): "
+    yield screen([f"- {doubt}{cause.name}, {_share(cause.saves)} of an answer's time: {cause.why}."])
+    for flag in cause.flags:
+        yield textwrap.fill(
+            flag,
+            SCREEN,
+            initial_indent="    ",
+            subsequent_indent="      ",
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+
+
+def _share(saves: Estimate) -> str:
+    return f"{100 * saves.value:.0f} % [{100 * max(saves.low, 0.0):.0f} %, {100 * saves.high:.0f} %]"

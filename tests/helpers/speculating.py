@@ -1,4 +1,4 @@
-"""Streams of tokens by speculative sampling from planted laws, many at once, with planted defects."""
+"""Streams of tokens by speculative sampling from planted laws, with planted defects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from specplan.live.certifying.laws import Drawn, Place
 
-__all__ = ["PLANTED", "Laws", "Speculating", "draw", "laws", "listed", "streams"]
+__all__ = ["PLANTED", "Laws", "Speculating", "laws", "listed", "stream"]
 
 Floats = NDArray[np.float64]
 
@@ -60,8 +60,6 @@ class Speculating:
     top_p: float = 1.0
     hot: float = 1.0
     """The target's temperature."""
-    noise: float = 0.0
-    """Standard deviation of the error of the target's logits."""
 
 
 PLANTED = {
@@ -78,44 +76,43 @@ PLANTED = {
 """By the name of the defect."""
 
 
-def streams(server: Speculating, laws: Laws, n_streams: int, rng: np.random.Generator) -> Drawn:
-    """Draw streams, one after the other in the result: position i of stream s is its row s * n + i.
+def stream(server: Speculating, seed: int, n: int = 2000) -> Drawn:
+    """Draw a stream.
 
     What a position would give in each place of a pass is drawn first; which place it has follows from those before it.
     """
-    n = len(laws.target)
-    p = served(server, laws, n_streams, rng)
-    taken, judged = judge(server, p, laws.draft, rng)
-    bonus = draw(np.broadcast_to(laws.draft, p.shape) if server.draft_bonus else p, rng)
+    rng = np.random.default_rng(seed)
+    law = laws(n, rng)
+    p = served(server, law, rng)
+    taken, judged = judge(server, p, law.draft, rng)
+    bonus = draw(law.draft if server.draft_bonus else p, rng)
     plain = draw(p, rng)
-    place = np.zeros((n_streams, n), np.int64)
-    offset = np.full(n_streams, -1)  # tokens of the pass so far; -1: the prompt's pass
+    place = np.zeros(n, np.int64)
+    offset = -1  # tokens of the pass so far; -1: the prompt's pass
     for i in range(n):
-        place[:, i] = np.select([offset < 0, offset < server.k], [Place.PLAIN, Place.DRAFTED], Place.BONUS)
-        offset = np.where((place[:, i] == Place.DRAFTED) & taken[:, i], offset + 1, 0)
-    tokens = np.select([place == Place.DRAFTED, place == Place.BONUS], [judged, bonus], plain)
-    target, draft, wrong = (listed(one, n_streams) for one in (laws.target, laws.draft, laws.wrong))
+        place[i] = Place.PLAIN if offset < 0 else Place.DRAFTED if offset < server.k else Place.BONUS
+        offset = offset + 1 if place[i] == Place.DRAFTED and taken[i] else 0
     return Drawn(
-        tokens=tokens.ravel(),
-        place=place.ravel(),
-        target=target,
-        draft=draft,
-        likeliest=np.tile(laws.draft.argmax(-1), n_streams),
-        wrong=wrong[None],
-        accepted=np.where(place == Place.DRAFTED, taken, np.nan).ravel(),
+        tokens=np.select([place == Place.DRAFTED, place == Place.BONUS], [judged, bonus], plain),
+        place=place,
+        target=listed(law.target),
+        draft=listed(law.draft),
+        likeliest=law.draft.argmax(-1),
+        wrong=listed(law.wrong)[None],
+        accepted=np.where(place == Place.DRAFTED, taken, np.nan),
     )
 
 
-def listed(law: Floats, n_streams: int) -> Floats:
-    """The law at each position of all streams; there are no tokens but those that are listed."""
-    return np.tile(np.pad(law, ((0, 0), (0, 1))), (n_streams, 1))
+def listed(law: Floats) -> Floats:
+    """The law at each position; there are no tokens but those that are listed."""
+    return np.pad(law, ((0, 0), (0, 1)))
 
 
-def served(server: Speculating, laws: Laws, n_streams: int, rng: np.random.Generator) -> Floats:
-    """The laws that the server takes for the target's, (n_streams, n, cells)."""
-    p = np.broadcast_to(laws.target, (n_streams, *laws.target.shape))
-    stale = rng.random((*p.shape[:2], 1)) < server.stale
-    p = softmax(np.log(np.where(stale, laws.wrong, p)) / server.hot + server.noise * rng.normal(size=p.shape))
+def served(server: Speculating, laws: Laws, rng: np.random.Generator) -> Floats:
+    """The laws that the server takes for the target's, (n, cells)."""
+    p = laws.target
+    stale = rng.random((len(p), 1)) < server.stale
+    p = softmax(np.log(np.where(stale, laws.wrong, p)) / server.hot)
     order = np.argsort(-p, axis=-1)
     ordered = np.take_along_axis(p, order, -1)
     ordered[ordered.cumsum(-1) - ordered >= server.top_p] = 0.0
@@ -128,9 +125,9 @@ def judge(
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Draft a token for each position and judge it; whether it was taken, and the token that is emitted."""
     greedy = np.eye(p.shape[-1])[q.argmax(-1)]
+    believed = greedy if server.one_hot else q
     heated = softmax(np.log(q) / server.temperature) if server.temperature else greedy
-    believed = np.broadcast_to(greedy if server.one_hot else q, p.shape)
-    drafted = draw(np.broadcast_to(greedy if server.one_hot else heated, p.shape), rng)
+    drafted = draw(greedy if server.one_hot else heated, rng)
     at = drafted[..., None]
     chance = server.relaxed * np.take_along_axis(p, at, -1) / np.take_along_axis(believed, at, -1)
     taken = (rng.random(drafted.shape) < chance[..., 0]) | (rng.random(drafted.shape) < server.unjudged)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -16,13 +16,10 @@ __all__ = ["Answer", "Row", "Scored", "drawn_from", "noise_between"]
 
 Row: TypeAlias = Mapping[int, float]
 """Probabilities of the likeliest tokens at a position, by token id. A token is not listed for being in the text."""
-
 _LEAST_NOISE: Final = 1e-3
 """Relative error that is assumed at least: passes that verify drafts have other shapes than those that read prompts."""
-
 _LONGEST_PASS: Final = 33
 """Tokens of an event of a stream from which on it is no single pass."""
-
 _IMPROBABLE: Final = -30.0
 """Logarithm of the probability of an answer that is not drawn twice by chance."""
 
@@ -45,13 +42,10 @@ class Scored:
     target: Sequence[Row]
     again: Sequence[Row]
     """By the target in another batch."""
-
     before: Sequence[Row]
     """By the target at the position before: the law after a prefix that lacks the last token."""
-
     elsewhere: Sequence[Row]
     """By the target after the prompt of another answer."""
-
     draft: Sequence[Row] | None
 
 
@@ -67,6 +61,8 @@ def drawn_from(scored: Sequence[Scored]) -> Drawn:
     tokens = [token for one in scored for token in one.answer.tokens]
     target = np.mean([_on_cells(ids, rows, width) for rows in _two_batches(scored)], axis=0)
     drafts = [row for one in scored for row in one.draft or ()]
+    before = [row for one in scored for row in one.before]
+    elsewhere = [row for one in scored for row in one.elsewhere]
     cell = _cells_of(ids, tokens, width)
     _refuse_repeated(scored, np.log(np.maximum(target[np.arange(len(cell)), cell], 1e-12)))
     place, accepted = _places([one.answer.passes for one in scored])
@@ -76,7 +72,7 @@ def drawn_from(scored: Sequence[Scored]) -> Drawn:
         target=target,
         draft=_on_cells(ids, drafts, width) if drafts else None,
         likeliest=_cells_of(ids, [max(row, key=row.__getitem__) for row in drafts], width) if drafts else None,
-        wrong=np.stack([_on_cells(ids, _rows(scored, name), width) for name in ("before", "elsewhere")]),
+        wrong=np.stack([_on_cells(ids, rows, width) for rows in (before, elsewhere)]),
         accepted=accepted,
     )
 
@@ -100,10 +96,6 @@ def _two_batches(scored: Sequence[Scored]) -> tuple[list[Row], list[Row]]:
     """The target's rows in both batches; a token that the second does not list has the probability of the first."""
     pairs = [(row, again) for one in scored for row, again in zip(one.target, one.again, strict=True)]
     return [row for row, _ in pairs], [{**row, **again} for row, again in pairs]
-
-
-def _rows(scored: Sequence[Scored], name: str) -> list[Row]:
-    return [row for one in scored for row in getattr(one, name)]
 
 
 def _on_cells(ids: Sequence[Sequence[int]], rows: Sequence[Row], width: int) -> FloatArray:
@@ -135,32 +127,23 @@ def _refuse_repeated(scored: Sequence[Scored], log_p: FloatArray) -> None:
 
 
 def _places(answers: Sequence[Sequence[int]]) -> tuple[IntArray, FloatArray]:
-    """The place of each token in its pass, and whether a draft was accepted there, by the events of streams.
+    """The place of each token in its pass, and 1 for an accepted draft, 0 for a token that replaces a rejected one.
 
-    A place depends on earlier tokens only: the length of a whole draft is the longest seen before.
+    By the events of streams. A place depends on earlier tokens only: the length of a whole draft is the longest before.
     """
     n = sum(map(sum, answers))
     if any(max(passes) > _LONGEST_PASS or len(passes) == 1 < sum(passes) for passes in answers):
         return np.full(n, Place.UNKNOWN, dtype=np.int64), np.full(n, np.nan)
-    longest = max(size for passes in answers for size in (passes[0] - 1, *passes[1:]))
-    return _by_passes(answers), np.array([value for passes in answers for value in _judged(passes, longest)])
-
-
-def _judged(passes: Sequence[int], longest: int) -> Iterator[float]:
-    """1 for an accepted draft, 0 for a token that replaces a rejected one, NaN for others, by token."""
-    yield np.nan
-    sizes = (passes[0] - 1, *passes[1:])
-    for number, size in enumerate(sizes):
-        ends_otherwise = size == longest or number == len(sizes) - 1  # a bonus token, or cut by the answer's end
-        yield from [1.0] * (size - 1) + [np.nan if ends_otherwise else 0.0] * min(size, 1)
-
-
-def _by_passes(answers: Sequence[Sequence[int]]) -> IntArray:
+    whole = max(size for passes in answers for size in (passes[0] - 1, *passes[1:]))
     places: list[Place] = []
+    accepted: list[float] = []
     longest = 1
     for passes in answers:
         places.append(Place.PLAIN)
-        for size in (passes[0] - 1, *passes[1:]):
+        accepted.append(np.nan)
+        for number, size in enumerate((passes[0] - 1, *passes[1:]), 1):
             places += [Place.BONUS if 1 < longest == i + 1 else Place.DRAFTED for i in range(size)]
             longest = max(longest, size)
-    return np.array(places, dtype=np.int64)
+            ends_otherwise = size == whole or number == len(passes)  # a bonus token, or cut by the answer's end
+            accepted += [1.0] * (size - 1) + [np.nan if ends_otherwise else 0.0] * min(size, 1)
+    return np.array(places, dtype=np.int64), np.array(accepted)

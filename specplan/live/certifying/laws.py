@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.checks import FloatArray
-from theory.errors import ParameterError
 
 __all__ = ["DEFECTS", "Defect", "Drawn", "IntArray", "Place", "speculative"]
 
@@ -43,46 +42,22 @@ class Place(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """Tokens that a server drew, and the laws of the models at their positions.
-
-    Raises
-    ------
-    ParameterError : arrays of different lengths, or rows that are no laws.
-    """
+    """Tokens that a server drew, and the laws of the models at their positions."""
 
     tokens: IntArray
     """Cell of each token, (n,)."""
-
     place: IntArray
     """`Place` of each token, (n,). It may depend on earlier tokens, never on the token itself."""
-
     target: FloatArray
     """The target's probabilities p at each position, (n, cells)."""
-
     draft: FloatArray | None = None
     """The draft's probabilities q on the same cells, (n, cells); None: unknown."""
-
     likeliest: IntArray | None = None
     """Cell of the draft's likeliest token, (n,); given with ``draft``."""
-
     wrong: FloatArray
     """The target's probabilities after wrong prefixes, (prefixes, n, cells)."""
-
     accepted: FloatArray
     """1 where a draft was accepted, 0 where it was rejected, NaN where neither is known, (n,)."""
-
-    def __post_init__(self) -> None:
-        n = len(self.tokens)
-        given = {"target": self.target, "wrong": self.wrong}
-        if self.draft is not None:
-            given["draft"] = self.draft
-        for name, laws in given.items():
-            if laws.shape[-2:] != self.target.shape or not np.all(laws >= 0.0):
-                raise ParameterError(name, laws.shape, f"must be probabilities of the shape {self.target.shape}")
-            if laws.size and np.abs(laws.sum(-1) - 1.0).max() > 1e-6:
-                raise ParameterError(name, float(laws.sum(-1).max()), "must have rows that sum to 1")
-        if not len(self.target) == len(self.place) == len(self.accepted) == n:
-            raise ParameterError("tokens", n, f"must be as many as laws, {len(self.target)}")
 
     @property
     def shows_passes(self) -> bool:
@@ -102,56 +77,48 @@ class Drawn:
         return np.eye(self.target.shape[1])[self.likeliest]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Defect:
     """A way in which a speculating server may miss the target's law."""
 
     name: str
     says: str
     """What the server does, as a sentence."""
-
     laws: Callable[[Drawn], Iterator[FloatArray]]
     """The laws of a token of an affected server, each (n, cells): one for each form of the defect."""
-
     at: frozenset[Place] = frozenset({Place.DRAFTED, Place.UNKNOWN})
     """Places at which tokens have these laws; elsewhere they have the target's."""
-
     needs_draft: bool = True
 
-    def applies(self, drawn: Drawn) -> bool:
-        """Whether the data can show this defect."""
-        return bool(np.isin(drawn.place, list(self.at)).any()) and (drawn.draft is not None or not self.needs_draft)
 
-
-def speculative(p: FloatArray, drafted: FloatArray, accepts: FloatArray, residual: FloatArray) -> FloatArray:
+def speculative(
+    p: FloatArray,
+    q: FloatArray,
+    *,
+    drafted: FloatArray | None = None,
+    factor: float = 1.0,
+    residual: FloatArray | None = None,
+) -> FloatArray:
     """Return the law of a token that is drafted, judged, and drawn again after a rejection.
 
     Parameters
     ----------
-    p : the target's law, (n, cells); the rest of a residual without mass.
-    drafted : law that the draft is drawn from, (n, cells).
-    accepts : probability of accepting each token, [0, 1], (n, cells).
-    residual : weights of the token after a rejection, >= 0, (n, cells); need not sum to 1.
+    p, q : the target's law, and the draft's law by which drafts are judged, (n, cells).
+    drafted : law that the draft is drawn from, (n, cells); None: q.
+    factor : drafts are accepted with min(1, factor * p / q).
+    residual : weights of the token after a rejection, (n, cells); None: max(p - q, 0).
 
-    >>> p, q = np.array([[0.5, 0.5, 0.0]]), np.array([[0.9, 0.0, 0.1]])
-    >>> speculative(p, q, _acceptance(p, q), _beyond(p, q)).tolist()
+    >>> speculative(np.array([[0.5, 0.5, 0.0]]), np.array([[0.9, 0.0, 0.1]])).tolist()
     [[0.5, 0.5, 0.0]]
     """
-    taken = drafted * accepts
+    if residual is None:
+        residual = np.maximum(p - q, 0.0)
+        residual = np.where(residual.sum(-1, keepdims=True) > 1e-12, residual, 0.0)  # not what rounding leaves
+    accepts = np.minimum(np.divide(factor * p, q, out=np.ones_like(p), where=q > 0.0), 1.0)
+    taken = (q if drafted is None else drafted) * accepts
     total = residual.sum(-1, keepdims=True)
     law = np.where(total > 0.0, residual / np.where(total > 0.0, total, 1.0), p)
     return np.asarray(taken + np.maximum(1.0 - taken.sum(-1, keepdims=True), 0.0) * law)
-
-
-def _acceptance(p: FloatArray, q: FloatArray) -> FloatArray:
-    """min(1, p / q)."""
-    return np.minimum(np.divide(p, q, out=np.ones_like(p), where=q > 0.0), 1.0)
-
-
-def _beyond(p: FloatArray, q: FloatArray) -> FloatArray:
-    """max(p - q, 0), without the mass that rounding leaves where p = q."""
-    beyond = np.maximum(p - q, 0.0)
-    return np.where(beyond.sum(-1, keepdims=True) > 1e-12, beyond, 0.0)
 
 
 def _heated(p: FloatArray, temperature: float) -> FloatArray:
@@ -171,84 +138,68 @@ def _nucleus(p: FloatArray, top_p: float) -> FloatArray:
     return np.asarray(kept / kept.sum(-1, keepdims=True))
 
 
-def _residual_from_target(drawn: Drawn) -> Iterator[FloatArray]:
-    p = drawn.target
-    for q in drawn.drafts():
-        yield speculative(p, q, _acceptance(p, q), p)
-
-
-def _relaxed(drawn: Drawn) -> Iterator[FloatArray]:
-    p = drawn.target
-    for q in drawn.drafts():
-        for factor in (1.3, 2.0, 4.0):
-            yield speculative(p, q, _acceptance(factor * p, q), _beyond(p, q))
-
-
 def _tempered_draft(drawn: Drawn) -> Iterator[FloatArray]:
-    p, q = drawn.target, drawn.draft
+    q = drawn.draft
     assert q is not None
     for temperature in (0.5, 0.75, 1.4, 2.0):
-        yield speculative(p, _heated(q, temperature), _acceptance(p, q), _beyond(p, q))
+        yield speculative(drawn.target, q, drafted=_heated(q, temperature))
 
 
 def _greedy_draft(drawn: Drawn) -> Iterator[FloatArray]:
-    p, q = drawn.target, drawn.draft
-    assert q is not None
-    yield speculative(p, drawn.greedy, _acceptance(p, q), _beyond(p, q))
+    assert drawn.draft is not None
+    yield speculative(drawn.target, drawn.draft, drafted=drawn.greedy)
 
 
 _ALL: Final = frozenset(Place)
 
 DEFECTS: Final[tuple[Defect, ...]] = (
     Defect(
-        name="residual from p",
-        says="after a rejection it draws from p instead of max(p - q, 0)",
-        laws=_residual_from_target,
+        "residual from p",
+        "after a rejection it draws from p instead of max(p - q, 0)",
+        lambda drawn: (speculative(drawn.target, q, residual=drawn.target) for q in drawn.drafts()),
     ),
     Defect(
-        name="relaxed acceptance",
-        says="it accepts drafts with more than min(1, p / q)",
-        laws=_relaxed,
+        "relaxed acceptance",
+        "it accepts drafts with more than min(1, p / q)",
+        lambda drawn: (
+            speculative(drawn.target, q, factor=factor) for q in drawn.drafts() for factor in (1.3, 2.0, 4.0)
+        ),
     ),
     Defect(
-        name="bonus from draft",
-        says="after a draft that is accepted to its end it takes the draft's token instead of the target's",
-        laws=Drawn.drafts,
+        "bonus from draft",
+        "after a draft that is accepted to its end it takes the draft's token instead of the target's",
+        Drawn.drafts,
         at=frozenset({Place.BONUS}),
     ),
     Defect(
-        name="draft's temperature",
-        says="it draws drafts at another temperature than that of the q by which it judges them",
-        laws=_tempered_draft,
+        "draft's temperature",
+        "it draws drafts at another temperature than that of the q by which it judges them",
+        _tempered_draft,
     ),
     Defect(
-        name="greedy draft",
-        says="it drafts the likeliest token and judges it by p / q, as if it were drawn from q",
-        laws=_greedy_draft,
+        "greedy draft",
+        "it drafts the likeliest token and judges it by p / q, as if it were drawn from q",
+        _greedy_draft,
     ),
+    Defect("draft's tokens", "it emits tokens of the draft without judging them", Drawn.drafts),
     Defect(
-        name="draft's tokens",
-        says="it emits tokens of the draft without judging them",
-        laws=Drawn.drafts,
-    ),
-    Defect(
-        name="stale cache",
-        says="it draws from the target's law after a wrong prefix",
-        laws=lambda drawn: iter(drawn.wrong),
+        "stale cache",
+        "it draws from the target's law after a wrong prefix",
+        lambda drawn: iter(drawn.wrong),
         at=_ALL,
         needs_draft=False,
     ),
     Defect(
-        name="truncated top-p",
-        says="it draws from the likeliest tokens only",
-        laws=lambda drawn: (_nucleus(drawn.target, top_p) for top_p in (0.8, 0.9, 0.95, 0.98)),
+        "truncated top-p",
+        "it draws from the likeliest tokens only",
+        lambda drawn: (_nucleus(drawn.target, top_p) for top_p in (0.8, 0.9, 0.95, 0.98)),
         at=_ALL,
         needs_draft=False,
     ),
     Defect(
-        name="target's temperature",
-        says="it draws from the target at another temperature than requested",
-        laws=lambda drawn: (_heated(drawn.target, temperature) for temperature in (0.6, 0.8, 1.25, 1.6)),
+        "target's temperature",
+        "it draws from the target at another temperature than requested",
+        lambda drawn: (_heated(drawn.target, temperature) for temperature in (0.6, 0.8, 1.25, 1.6)),
         at=_ALL,
         needs_draft=False,
     ),

@@ -44,19 +44,15 @@ N_SCORINGS: Final = 4
 class Wanted:
     """How much is drawn, and how."""
 
-    tokens: int = 2000
+    tokens: int
     """Least number of tokens of all answers."""
-
-    answer_tokens: int = 128
+    answer_tokens: int
     """Tokens of an answer."""
-
-    top: int = 20
-    """Likeliest tokens to request at each position: vLLM gives at most ``--max-logprobs``, 20 by default."""
-
-    concurrency: int = 4
+    top: int
+    """Likeliest tokens to request at each position."""
+    concurrency: int
     """Requests in flight."""
-
-    seed: int | None = None
+    seed: int | None
     """Seed of the first answer, plus 1 for each further one; None: none is sent."""
 
     @property

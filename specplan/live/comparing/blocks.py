@@ -38,11 +38,9 @@ class Block:
     """Answers whose part in it has not ended."""
     open_since: float = 0.0
     """Sum of their beginnings, s on the clock."""
-    n_running: int = 0
-    """Answers that run its configuration since it was wanted."""
     all_tokens: int = 0
     all_seconds: float = 0.0
-    """Work of these answers, from their change to it on, s."""
+    """Work of the answers that run its configuration since it was wanted, from their change to it on, s."""
     ended: bool = False
     """Whether no answer adds to it any more."""
 
@@ -97,12 +95,12 @@ class Meter:
         self.block: Block | None = None
         self._ended = ended
         self._answers: dict[Hashable, _InFlight] = {}
-        self._n_running = self._n_alike = 0
 
     @property
     def together(self) -> bool:
         """Whether all answers in flight run the block's configuration, and have written since they changed to it."""
-        return self._n_running == self._n_alike
+        running = [one for one in self._answers.values() if one.configuration is not None]
+        return all(one.under is self.block is not None and not one.changed for one in running)
 
     def aim(self, load: int, configuration: Configuration, *, anew: bool = False) -> None:
         """Begin a block unless the present one is of this load and configuration, or always with ``anew``."""
@@ -110,10 +108,9 @@ class Meter:
         if not anew and old is not None and (old.load, old.configuration) == (load, configuration):
             return
         self.block = Block(load, configuration)
-        alike = [one for one in self._answers.values() if one.configuration == configuration]
-        self._n_alike = sum(not one.changed for one in alike)
-        for one in alike:
-            self._under(one, self.block)
+        for one in self._answers.values():
+            if one.configuration == configuration:
+                self._under(one, self.block)
         if old is not None:
             self._check(old)
 
@@ -122,9 +119,7 @@ class Meter:
         new = answer not in self._answers
         one = self._answers.setdefault(answer, _InFlight(began=now, wrote=now))
         one.configuration, one.wrote, one.changed = configuration, now, not new
-        self._n_running += 1
         if self.block is not None and self.block.configuration == configuration:
-            self._n_alike += new
             self._under(one, self.block)
         if new and self.together:
             self._open(one, now)
@@ -145,7 +140,6 @@ class Meter:
         if one.under is not None:
             one.under.all_tokens += n_tokens
             one.under.all_seconds += piece.seconds
-        self._n_alike += one.changed and one.under is not None and one.under is self.block
         one.wrote, one.changed = now, False
         if one.block is not None and now - one.since >= _TOGETHER_S:
             one.block.tokens += n_tokens
@@ -161,8 +155,6 @@ class Meter:
         if one is None or one.configuration is None:
             return None
         silent = Piece(configuration=one.configuration, seconds=now - one.wrote, together=self.together, first_s=None)
-        self._n_running -= 1
-        self._n_alike -= not one.changed and one.under is not None and one.under is self.block
         if one.under is not None:
             one.under.all_seconds += silent.seconds
         one.written.append((one.configuration, one.n_tokens))
@@ -187,10 +179,7 @@ class Meter:
 
     def _under(self, one: _InFlight, block: Block | None) -> None:
         before, one.under = one.under, block
-        if block is not None:
-            block.n_running += 1
         if before is not None:
-            before.n_running -= 1
             self._check(before)
 
     def _open(self, one: _InFlight, now: float) -> None:
@@ -211,6 +200,7 @@ class Meter:
         self._check(block)
 
     def _check(self, block: Block) -> None:
-        if block is not self.block and not block.n_open and not block.n_running and not block.ended:
+        runs = any(one.under is block for one in self._answers.values())
+        if block is not self.block and not block.n_open and not runs and not block.ended:
             block.ended = True
             self._ended(block)

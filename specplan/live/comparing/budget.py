@@ -22,10 +22,8 @@ STRETCH: Final = 220.0
 
 FULL: Final = 4.0
 """Lost plain answers at which speculation stops; for each 8 answers in flight beyond the first 8, as much again."""
-
 _AGAIN: Final = 2.0 / 3.0
 """Share of a full account below which speculation may begin again."""
-
 _ALIKE: Final = 8.0
 """Answers in flight up to which the account has the same size."""
 

@@ -5,43 +5,34 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median, median_low
 from typing import Final
 
 from sim.configuration import Configuration
-from specplan.live.comparing.ratio import CLIP, Matched
+from specplan.live.comparing.ratio import CLIP, Interval, Matched
 
-__all__ = ["Comparison", "Interval", "Verdict"]
+__all__ = ["Comparison", "Verdict"]
 
 _FIRST: Final = 2.0
 """Blocks for which the candidate runs while nothing is known."""
-
 _GROWTH: Final = 2.5
 """What each pair that gains clearly multiplies them by: a change costs what a short run hardly earns. One that loses
 clearly multiplies the blocks between trials, one at first, by the square."""
-
 _BETWEEN: Final = 2.0
 """Blocks of plain decoding between such runs until a gain is certain: one is a pair with the run before, one with that
 after, for the same changes."""
-
 _LEAN: Final = (-3.0, 4.5)
 """Bounds of the clear pairs that count: the candidate waits for at most 244 blocks, and runs for at most 124."""
-
 _SHARE: Final = 0.1
 """Share of the time that plain blocks and changes may cost while no gain is certain: fewer would tell it later."""
-
 _DUE: Final = 0.1
 """Clear pairs by which each has to gain, 2 %: what does not is not worth the changes."""
-
 _TRIAL: Final = 0.25
 """Share of the account that a trial may use while nothing gains, so that one that meets a stall is not the last."""
-
 _RECENT: Final = 5
 """Latest blocks of plain decoding whose median tells its seconds per token, and changes: a stall in one does not.
 Of two blocks the faster tells it: the one before a trial ends while others have changed."""
-
 _WHOLE: Final = 0.9
 """Share of an answer's tokens that a side must have written for the answer to be its own."""
 
@@ -54,36 +45,8 @@ class Verdict(StrEnum):
     LOSES = "loses"
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A measured ratio, speculation / plain decoding."""
-
-    value: float
-    """NaN without pairs."""
-    low: float
-    high: float
-    """Infinite where nothing is known."""
-
-    @property
-    def known(self) -> dict[str, float]:
-        """The value and the ends that are known: ``value``, ``low``, ``high``."""
-        ends = {"value": self.value, "low": self.low, "high": self.high}
-        return {name: number for name, number in ends.items() if 0.0 < number < math.inf}
-
-    def __str__(self) -> str:
-        """Return ``1.31 [1.05, 1.60]``; an end that is not known is left out."""
-        low = f"{self.low:.2f}" if self.low > 0.0 else ""
-        high = f"{self.high:.2f}" if math.isfinite(self.high) else ""
-        return f"{self.value:.2f} [{low}, {high}]"
-
-
 class Comparison:
-    """The comparison at a load.
-
-    Parameters
-    ----------
-    candidate : the speculating configuration.
-    error : probability, for each end of an interval, that it ever excludes the ratio.
+    """The comparison of a speculating configuration, the candidate, at a load.
 
     Attributes
     ----------
@@ -94,12 +57,12 @@ class Comparison:
     decided : ratio of tokens per second at the latest decision, and the number of pairs behind it.
     """
 
-    def __init__(self, candidate: Configuration, error: float) -> None:
+    def __init__(self, candidate: Configuration) -> None:
         self.candidate = candidate
         self.speculating = False
         self.verdict = Verdict.UNKNOWN
         self.seconds_per_token: float | None = None
-        self._speed, self._length, self._first = Matched(error), Matched(error), Matched(error)
+        self._speed, self._length, self._first = Matched(), Matched(), Matched()
         self._plain: deque[float] = deque(maxlen=_RECENT)
         self._parts = {False: (0, 0.0), True: (0, 0.0)}
         self.decided = (self.tokens_per_second, 0)
@@ -111,7 +74,7 @@ class Comparison:
     @property
     def n_pairs(self) -> int:
         """Pairs of blocks since the evidence began."""
-        return self._speed.ratio.n
+        return self._speed.n
 
     @property
     def credit(self) -> float:
@@ -126,12 +89,12 @@ class Comparison:
     @property
     def tokens_per_second(self) -> Interval:
         """Tokens per second of an answer."""
-        return _interval(self._speed)
+        return self._speed.interval
 
     @property
     def answers_per_second(self) -> Interval:
         """Answers per second at the same load: tokens per second over tokens per answer."""
-        speed, lengths = _interval(self._speed), _interval(self._length)
+        speed, lengths = self._speed.interval, self._length.interval
         return Interval(speed.value * lengths.value, speed.low * lengths.low, speed.high * lengths.high)
 
     @property
@@ -140,7 +103,7 @@ class Comparison:
         return {
             "tokens_per_second": self.tokens_per_second,
             "answers_per_second": self.answers_per_second,
-            "first_token_seconds": _interval(self._first),
+            "first_token_seconds": self._first.interval,
         }
 
     def complete(self, pays: Callable[[float], bool]) -> None:
@@ -219,7 +182,7 @@ class Comparison:
 
     def _judge(self, longer: bool) -> Verdict | None:
         before = self.verdict
-        gains, loses = self._speed.ratio.low > 1.0, self._speed.ratio.high < 1.0
+        gains, loses = self.tokens_per_second.low > 1.0, self.tokens_per_second.high < 1.0
         if longer:
             now = Verdict.LOSES
         elif gains and loses:  # it has changed: the claim that is new is the one that holds now
@@ -232,7 +195,3 @@ class Comparison:
         if before is not Verdict.UNKNOWN and not longer:
             self._speed.restart()
         return now
-
-
-def _interval(matched: Matched) -> Interval:
-    return Interval(matched.ratio.estimate, matched.ratio.low, matched.ratio.high)

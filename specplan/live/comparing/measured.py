@@ -19,24 +19,17 @@ from specplan.live.comparing.blocks import Block, Meter
 from specplan.live.comparing.budget import Budget
 from specplan.live.comparing.comparison import Comparison, Verdict
 
-__all__ = ["ERROR", "Measured", "block_answers", "load_class"]
-
-ERROR: Final = 0.05
-"""Probability, for each end of an interval, that it ever excludes the ratio."""
+__all__ = ["Measured", "block_answers", "load_class"]
 
 _BLOCK: Final = 1.0
 """Work of a block, in plain answers; with more than four in flight, a quarter of an answer of each."""
-
 _LONGEST_UNIT: Final = 1024
 """Tokens of a longer answer count as so many answers of this length."""
-
 _RECENT: Final = 64
 """Latest answers of which the mean length is taken."""
-
 _LOOK: Final = 1.0 / 16.0
 _SOONEST_S: Final = 0.02
 """Share of a plain answer's time after which it is looked again what is lost, and the least such time, s."""
-
 _LEAST_ENDED: Final = 2
 """Answers that must have ended before lengths are known, and no fewer than are in flight."""
 
@@ -62,7 +55,6 @@ class Measured:
     ----------
     candidate : returns the speculating configuration at so many answers in flight; ``plain`` where none is tried.
     plain : plain decoding.
-    error : probability, for each end of an interval, that it ever excludes the ratio.
     tell : called with a line for each decision.
 
     Attributes
@@ -76,14 +68,12 @@ class Measured:
         candidate: Callable[[int], Configuration],
         plain: Configuration,
         *,
-        error: float = ERROR,
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.comparisons: dict[int, Comparison] = {}
         self.budget = Budget()
         self._candidate = candidate
         self._plain = plain
-        self._error = error
         self._tell = tell
         self._meter = Meter(self._ended)
         self._lengths: deque[int] = deque(maxlen=_RECENT)
@@ -205,7 +195,7 @@ class Measured:
             candidate = self._candidate(load)
             if candidate == self._plain:
                 return None
-            self.comparisons[load] = Comparison(candidate, self._error)
+            self.comparisons[load] = Comparison(candidate)
         return self.comparisons[load]
 
     def _block_tokens(self, load: int) -> float:

@@ -23,16 +23,14 @@ from calibrate.record.profile import Profile
 from sim.configuration import Configuration
 from sim.estimate import Estimate, ratio_of_totals
 from sim.roles import DRAFT, JUDGE, OWN_THRESHOLDS, TARGET
-from specplan.live.drift.shares import Record
+from specplan.live.drift.betting import Record
 
 __all__ = ["TIME_MARGIN", "Band", "Kinds", "TokenTime", "acceptance", "lengths", "token_times"]
 
 TIME_MARGIN: Final = 1.25
 """Factor between measured and predicted seconds per token above which a step counts as slower or faster, [-]."""
-
 _LEAST: Final = 30
 """Least number of recorded steps from which a prediction is made."""
-
 _MOST_KINDS: Final = 5
 _LEAST_OF_KIND: Final = 40
 """Least number of recorded steps of a kind."""

@@ -1,6 +1,6 @@
 """Drift from saved metrics: counts between readings against the predictions of a profile, by the same bets.
 
-Counters give sums, not single observations. `specplan.live.drift.betting.Bet.take_sum` takes these in without loss
+Counters give sums, not single observations. `specplan.live.drift.betting.Bets.take_sum` takes these in without loss
 where observations are 0 or 1, and else as a lower bound, so the false-alarm rate holds as it does live. Each window
 between two readings is a batch: more readings detect later drifts sooner, and date them better.
 
@@ -11,16 +11,15 @@ longer, or less long, than predicted by a margin, by the buckets of the histogra
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from calibrate.record.profile import Profile
 from calibrate.record.token_records import TokenRecord
 from sim.estimate import proportion, ratio_of_totals
-from specplan.live.drift.betting import MeanBets, TwoWays
+from specplan.live.drift.betting import Bets, MeanBets, ShareBets
 from specplan.live.drift.expected import TIME_MARGIN, Band
-from specplan.live.drift.shares import ShareBets
 from specplan.live.drift.watch import FALSE_ALARM, LEAST_DRIFT
 from specplan.live.explaining.window import Window
 from specplan.output import table
@@ -44,19 +43,17 @@ class Compared:
     at: int | None
     """Window, from 1 on, after which the alarm was raised; None: no alarm."""
     unit: str = ""
+    """``s``, or empty for a share."""
 
     def cells(self) -> list[str]:
         """Return a row of the table: what is compared, as seen and as predicted, and how near it is to an alarm."""
-        seen, value, low, high = map(
-            self._shown, (self.seen, self.predicted.value, self.predicted.low, self.predicted.high)
+        band = self.predicted
+        seen, value, low, high = (
+            f"{1e3 * number:.2f} ms" if self.unit else f"{number:.3f}"
+            for number in (self.seen, band.value, band.low, band.high)
         )
         moved = f"{min(self.evidence, 0.99):.0%} of an alarm" if self.at is None else f"moved (window {self.at})"
         return [self.what, seen, f"{value} [{low}, {high}]", f"{self.n}", moved]
-
-    def _shown(self, value: float) -> str:
-        if self.unit == "s":
-            return f"{1e3 * value:.2f} ms"
-        return f"{value:.1f}" if self.unit else f"{value:.3f}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,49 +96,6 @@ class Drift:
         return f"{verdict or f'As {self.profile} predicts: no alarm.'} {coverage}\n\n{cells}{notes}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Batches:
-    """Sums of observations in [0, 1] by window, and their prediction."""
-
-    what: str
-    band: Band
-    sums: Sequence[tuple[float, int]]
-    is_share: bool = False
-    """Whether each observation is 0 or 1, and the band is that of their share."""
-    drift: float = LEAST_DRIFT
-    unit: str = ""
-    shown: Band | None = None
-    """Shown prediction, where it is not the band."""
-    seen: float | None = None
-    """Shown observation, where it is not the mean."""
-
-    def _bets(self, false_alarm: float) -> TwoWays:
-        band = self.band
-        if self.is_share:
-            return ShareBets(band.records, alike=band.alike, drift=self.drift, false_alarm=false_alarm)
-        return MeanBets(band.low, band.high, drift=self.drift, false_alarm=false_alarm)
-
-    def compared(self, false_alarm: float) -> Compared:
-        """Bet on each window in order."""
-        bets = self._bets(false_alarm)
-        evidence, at = 0.0, None
-        for number, (total, n) in enumerate(self.sums, 1):
-            bets.take_sum(total, n)
-            evidence = max(evidence, float(bets.evidence))
-            at = number if at is None and evidence >= 1.0 else at
-        n = sum(n for _, n in self.sums)
-        mean = math.fsum(total for total, _ in self.sums) / n if n else math.nan
-        return Compared(
-            what=self.what,
-            predicted=self.shown or self.band,
-            seen=mean if self.seen is None else self.seen,
-            n=n,
-            evidence=evidence,
-            at=at,
-            unit=self.unit,
-        )
-
-
 def token_drift(
     windows: Sequence[Window], profile: Profile, *, method: str | None = None, false_alarm: float = FALSE_ALARM
 ) -> Drift:
@@ -165,15 +119,24 @@ def token_drift(
             f"{windows[0].source}: does not count acceptance by position, which is compared with the profile"
         )
     record = _record(profile, k, method)
-    batches = [_position(windows, record, position) for position in range(k)]
-    timed, notes = _timed(windows, record)
-    batches += timed
-    share = false_alarm / len(batches)
+    batch = round(sum(w.batch * w.rounds for w in windows) / sum(w.rounds for w in windows))
+    passes = [one for answer in record.answers for one in answer.decode if one.batch == batch and one.n]
+    share = false_alarm / (k + 2 if passes else k)
+    compared = []
+    for position in range(k):
+        sums = [(float(w.spec.accepted_at[position]), w.spec.drafts) for w in windows if w.spec is not None]
+        right = _share_right(record, position)
+        bets = ShareBets(right.records, alike=right.alike, drift=LEAST_DRIFT, false_alarm=share)
+        compared.append(_compared(f"drafts right up to position {position + 1}", right, bets, sums))
+    if passes:
+        predicted = math.fsum(one.seconds for one in passes) / sum(one.n for one in passes)
+        compared += _timed(windows, predicted, share)
+    notes = () if passes else (f"times of rounds are not compared: the profile has no passes with {batch} sequences",)
     return Drift(
         profile=profile.name,
         false_alarm=false_alarm,
         n_windows=len(windows),
-        compared=tuple(batch.compared(share) for batch in batches),
+        compared=tuple(compared),
         notes=notes,
     )
 
@@ -190,11 +153,6 @@ def _record(profile: Profile, k: int, method: str | None) -> TokenRecord:
     return records[0]
 
 
-def _position(windows: Sequence[Window], record: TokenRecord, position: int) -> _Batches:
-    sums = [(float(w.spec.accepted_at[position]), w.spec.drafts) for w in windows if w.spec is not None]
-    return _Batches(f"drafts right up to position {position + 1}", _share_right(record, position), sums, is_share=True)
-
-
 def _share_right(record: TokenRecord, position: int) -> Band:
     """Share of recorded drafts that were right up to a position."""
     alike = proportion(record.accepted_at[position], record.drafts)
@@ -208,30 +166,28 @@ def _share_right(record: TokenRecord, position: int) -> Band:
     return Band.of_share(replace(ratio_of_totals(right, drafts), value=alike.value), record.drafts)
 
 
-def _timed(windows: Sequence[Window], record: TokenRecord) -> tuple[list[_Batches], tuple[str, ...]]:
-    """Counts of rounds that certainly took longer, or less long, than predicted by a margin: at most half should."""
-    batch = round(sum(w.batch * w.rounds for w in windows) / sum(w.rounds for w in windows))
-    passes = [one for answer in record.answers for one in answer.decode if one.batch == batch and one.n]
-    if not passes:
-        return [], (f"times of rounds are not compared: the profile has no passes with {batch} sequences",)
-    predicted = math.fsum(one.seconds for one in passes) / sum(one.n for one in passes)
+def _timed(windows: Sequence[Window], predicted: float, false_alarm: float) -> Iterator[Compared]:
+    """Rounds that certainly took longer, or less long, than predicted by a margin: at most half should."""
     gaps = [window.histograms["gaps"] for window in windows]
     seen = math.fsum(one.total for one in gaps) / math.fsum(one.count for one in gaps)
-    half = Band(value=0.5, low=0.0, high=0.5)
-    shown = Band(value=predicted, low=predicted / TIME_MARGIN, high=predicted * TIME_MARGIN)
+    band = Band(value=predicted, low=predicted / TIME_MARGIN, high=predicted * TIME_MARGIN)
     counts = {
-        "slower rounds": [one.above(TIME_MARGIN * predicted) for one in gaps],
-        "faster rounds": [one.below(predicted / TIME_MARGIN) for one in gaps],
+        "slower rounds": [one.above(band.high) for one in gaps],
+        "faster rounds": [one.below(band.low) for one in gaps],
     }
-    return [
-        _Batches(
-            what,
-            half,
-            [(count, round(one.count)) for count, one in zip(counted, gaps, strict=True)],
-            drift=2.0 * LEAST_DRIFT,
-            unit="s",
-            shown=shown,
-            seen=seen,
-        )
-        for what, counted in counts.items()
-    ], ()
+    for what, counted in counts.items():
+        sums = [(count, round(one.count)) for count, one in zip(counted, gaps, strict=True)]
+        bets = MeanBets(0.0, 0.5, drift=2.0 * LEAST_DRIFT, false_alarm=false_alarm)
+        yield replace(_compared(what, band, bets, sums), seen=seen, unit="s")
+
+
+def _compared(what: str, predicted: Band, bets: Bets, sums: Sequence[tuple[float, int]]) -> Compared:
+    """Bet on the sums of observations of each window, in order."""
+    evidence, at = 0.0, None
+    for number, (total, n) in enumerate(sums, 1):
+        bets.take_sum(total, n)
+        evidence = max(evidence, float(bets.evidence))
+        at = number if at is None and evidence >= 1.0 else at
+    n = sum(n for _, n in sums)
+    mean = math.fsum(total for total, _ in sums) / n if n else math.nan
+    return Compared(what=what, predicted=predicted, seen=mean, n=n, evidence=evidence, at=at)

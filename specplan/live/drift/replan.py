@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from calibrate.record.answer_records import Generated, RecordedAnswer, StepRecord, VerdictRecord
@@ -25,7 +25,6 @@ __all__ = ["LEAST_ANSWERS", "Recorder"]
 
 LEAST_ANSWERS: Final = 8
 """Least number of answers of a profile."""
-
 _KEPT: Final = 600
 """Latest answers that are kept, as numbers without texts."""
 
@@ -36,22 +35,13 @@ class Recorder:
     Parameters
     ----------
     profile : profile that the plan was made from.
-
-    Attributes
-    ----------
-    n_left_out : positions without a draft, a target's step or a verdict.
     """
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
         self._answers: deque[RecordedAnswer] = deque(maxlen=_KEPT)
         self._n_seen = 0
-        self.n_left_out = 0
-
-    @property
-    def n_answers(self) -> int:
-        """Number of kept answers."""
-        return len(self._answers)
+        self._n_left_out = 0
 
     def ran(self, session: WallSession) -> None:
         """Keep the steps and verdicts of a generator that wrote all of its answer."""
@@ -61,29 +51,42 @@ class Recorder:
         drafts = _by_prefix(session, DRAFT)
         targets = _by_prefix(session, TARGET)
         verdicts = {id(one.candidate): one for one in session.operations if isinstance(one, Verify) and one.result}
-        steps = []
+        kept = []
         for step in committed:
             draft, target = drafts.get(id(step.parent)), targets.get(id(step.parent))
             verdict = None if draft is None else verdicts.get(id(draft.result))
             if draft is None or target is None or verdict is None or verdict.role != JUDGE:
-                self.n_left_out += 1
+                self._n_left_out += 1
                 continue
-            steps.append(_record(draft, target, verdict))
-        if not steps:
+            kept.append((draft, target, verdict))
+        if not kept:
             return
         self._n_seen += 1
         root = committed[0].parent
         assert root is not None
+        steps = [
+            StepRecord(
+                draft=_generated(draft, final=draft.result.final or i == len(kept)),
+                target=_generated(target, final=i == len(kept)),
+                verdict=VerdictRecord(
+                    accepted=verdict.result.accepted,
+                    score=verdict.result.score,
+                    seconds=verdict.finished - verdict.started,
+                    prompt_tokens=verdict.job.n_new_tokens if verdict.job is not None else 0,
+                ),
+            )
+            for i, (draft, target, verdict) in enumerate(kept, 1)
+        ]
         self._answers.append(
             RecordedAnswer(
                 problem=f"live-{self._n_seen}",
                 prompt_tokens=root.context_tokens,
-                steps=_ended(steps),
-                baseline=[step.target for step in _ended(steps)],
+                steps=steps,
+                baseline=[step.target for step in steps],
             )
         )
 
-    def profile(self, time_ratios: Mapping[str, float], measured: Sequence[str] = ()) -> Profile:
+    def profile(self, time_ratios: dict[str, float], measured: Sequence[str] = ()) -> Profile:
         """Return the new profile.
 
         Parameters
@@ -100,12 +103,13 @@ class Recorder:
             remedy = "a method such as lr-async; --trust-plan runs it from the start"
             raise CalibrationError(f"no new profile: {rule}, {LEAST_ANSWERS} are needed ({remedy})")
         old = self._profile
-        scaled = {name: _scaled(record, _time_ratio(old, name, time_ratios)) for name, record in old.engines.items()}
+        by_engine = {old.placement.get(role): ratio for role, ratio in reversed(time_ratios.items())}
+        scaled = {name: _scaled(record, by_engine.get(name, 1.0)) for name, record in old.engines.items()}
         said = ", ".join(f"{role} {ratio:.2f}" for role, ratio in sorted(time_ratios.items())) or "none measured"
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         notes = [
             *old.provenance.notes,
-            f"answers from live traffic ({len(self._answers)}), positions left out: {self.n_left_out}; the target's "
+            f"answers from live traffic ({len(self._answers)}), positions left out: {self._n_left_out}; the target's "
             "own answers are its steps at the positions of the committed ones",
             f"timings of {old.provenance.created}, scaled by the observed time per token: {said}",
             *measured,
@@ -131,39 +135,10 @@ def _by_prefix(session: WallSession, role: str) -> dict[int, Generate]:
     return steps
 
 
-def _record(draft: Generate, target: Generate, verdict: Verify) -> StepRecord:
-    said = VerdictRecord(
-        accepted=verdict.result.accepted,
-        score=verdict.result.score,
-        seconds=verdict.finished - verdict.started,
-        prompt_tokens=verdict.job.n_new_tokens if verdict.job is not None else 0,
-    )
-    return StepRecord(draft=_generated(draft), target=_generated(target), verdict=said)
-
-
-def _generated(one: Generate) -> Generated:
+def _generated(one: Generate, *, final: bool) -> Generated:
     step: Step = one.result
     seconds = one.finished - one.started
-    return Generated(tokens=max(step.n_tokens, 1), seconds=seconds, final=step.final, truncated=step.truncated)
-
-
-def _ended(steps: list[StepRecord]) -> list[StepRecord]:
-    """The same steps, of which only the last ends the answer."""
-    last = len(steps) - 1
-    return [
-        step.model_copy(
-            update={
-                "target": step.target.model_copy(update={"final": i == last}),
-                "draft": step.draft.model_copy(update={"final": step.draft.final or i == last}),
-            }
-        )
-        for i, step in enumerate(steps)
-    ]
-
-
-def _time_ratio(profile: Profile, name: str, time_ratios: Mapping[str, float]) -> float:
-    """The time ratio of an engine, from the roles that are placed on it."""
-    return next((ratio for role, ratio in time_ratios.items() if profile.placement.get(role) == name), 1.0)
+    return Generated(tokens=max(step.n_tokens, 1), seconds=seconds, final=final, truncated=step.truncated)
 
 
 def _scaled(record: EngineRecord, ratio: float) -> EngineRecord:

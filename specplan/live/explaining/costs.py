@@ -21,9 +21,11 @@ from sim.estimate import Estimate
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
-    from theory.hardware.rounds import Round, RoundParts
+    from theory.hardware.rounds import Round
 
-__all__ = ["Costs", "Named", "Point", "costs"]
+__all__ = ["DRAWS", "Costs", "Named", "Point", "costs"]
+
+DRAWS: Final = 4000
 
 _ADDED: Final = (0.3, -0.4, 1.2)
 """What a drafted token adds to a round, in plain passes: median at k = 1, the power of k by which it falls, and the
@@ -65,14 +67,10 @@ class Named:
     half_width: float
     """95 % half-width of the logarithm of a ratio of two rounds, [-]."""
 
-    def parts(self, k: int) -> RoundParts:
-        """Seconds of a round that drafts ``k`` tokens."""
-        return self.rounds.parts(self.batch, k + 1.0, self.context)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """Draws of the seconds of a round by k, and of the split of a round at the current k."""
+    """Draws of the seconds of a round by k, and of the split of a round at the current k; n is `DRAWS`."""
 
     seconds: NDArray[np.float64]
     """Shape (n, most + 1)."""
@@ -92,7 +90,6 @@ def costs(
     points: Sequence[Point],
     named: Named | None,
     most: int,
-    n: int,
     seed: int,
     *,
     block: bool = False,
@@ -107,7 +104,7 @@ def costs(
     points : baselines; the most informative one has ``k`` 0.
     named : pass model made from names; None without any.
     most : largest k.
-    n, seed : number of draws and their seed.
+    seed : seed of the draws.
     block : whether all tokens are drafted in one pass.
 
     Raises
@@ -117,37 +114,34 @@ def costs(
     rng = np.random.default_rng([seed, 2])
     for point in points:
         if point.k == k:
-            raise ParameterError(
-                "baseline", point.source, f"drafts {k} tokens, the same k as the window: give one with another k"
-            )
-    now = _drawn(work, n, rng)
-    measured = {point.k: _drawn(point.seconds, n, rng) for point in points}
-    notes: list[str] = []
+            rule = f"drafts {k} tokens, the same k as the window: give one with another k"
+            raise ParameterError("baseline", point.source, rule)
+    now = _drawn(work, rng)
+    measured = {point.k: _drawn(point.seconds, rng) for point in points}
     ks = np.arange(most + 1.0)
     if named is not None:
-        return _by_names(k, now, measured.get(0), named, ks, rng, notes)
+        return _by_names(k, now, measured.get(0), named, ks, rng)
     if measured:
-        return _by_points(k, now, measured, batch, ks, rng, notes, _FIXED[block])
+        return _by_points(k, now, measured, batch, ks, rng, _FIXED[block])
     median, power, sigma = _ADDED
-    added = median * k**power * np.exp(sigma * rng.standard_normal(n))
+    added = median * k**power * np.exp(sigma * rng.standard_normal(DRAWS))
     plain = now / (1.0 + added * k)
-    notes.append(
-        "what a drafted token adds to a round is not measured: about as much as at public servers is assumed (0.02 to 2"
-        " plain passes at k = 3)"
-    )
     return Costs(
         seconds=plain[:, None] * (1.0 + added[:, None] * ks),
-        drafting=rng.uniform(0.0, 1.0, n) * added * plain,
+        drafting=rng.uniform(0.0, 1.0, DRAWS) * added * plain,
         plain=plain,
         way="window",
-        notes=tuple(notes),
+        notes=(
+            "what a drafted token adds to a round is not measured: about as much as at public servers is assumed (0.02 "
+            "to 2 plain passes at k = 3)",
+        ),
     )
 
 
-def _drawn(estimate: Estimate, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def _drawn(estimate: Estimate, rng: np.random.Generator) -> NDArray[np.float64]:
     """Draws of a positive quantity, its interval read as that of a normal distribution."""
     sigma = max(estimate.stderr, 0.0) if math.isfinite(estimate.stderr) else estimate.value
-    drawn = np.clip(rng.normal(estimate.value, sigma, n), estimate.low, estimate.high)
+    drawn = np.clip(rng.normal(estimate.value, sigma, DRAWS), estimate.low, estimate.high)
     floor = 0.05 * estimate.value if estimate.value > 0.0 else 1e-9
     return np.asarray(np.maximum(drawn, floor), dtype=np.float64)
 
@@ -159,39 +153,35 @@ def _by_points(
     batch: float,
     ks: NDArray[np.float64],
     rng: np.random.Generator,
-    notes: list[str],
     most_fixed: float,
 ) -> Costs:
     """Linear in k between points, with a fixed part, which is drawn where only two points are measured."""
-    n = now.size
     known = {**measured, k: now}
     drafted = sorted(other for other in known if other)
+    notes = []
     if len(drafted) > 1:
         drafts = _through({other: known[other] for other in drafted}, ks)
         plain = measured.get(0)
         if plain is None:  # between zero and a drafting round less the time that its tokens add
-            plain = rng.uniform(0.0, 1.0, n) * np.maximum(drafts[:, 0], 0.0)
+            plain = rng.uniform(0.0, 1.0, DRAWS) * np.maximum(drafts[:, 0], 0.0)
             notes.append("without a baseline that does not speculate, the time of a plain round is only bounded")
     else:
         plain = measured[0]
         added = np.maximum(now - plain, 0.0)
-        fixed = rng.uniform(0.0, most_fixed, n) * added
+        fixed = rng.uniform(0.0, most_fixed, DRAWS) * added
         drafts = (plain + fixed)[:, None] + ((added - fixed) / k)[:, None] * ks
         notes.append(
-            f"up to {most_fixed:.0%} of the time that speculation adds to a round is taken as fixed: a --baseline"
+            f"up to {most_fixed:.0%} of the time that speculation adds to a round is taken as fixed: a --baseline with "
+            "another k would measure it"
         )
-        notes[-1] += " with another k would measure it"
     few = bool(batch * (k + 1.0) <= _WIDE)
-    widening = rng.uniform(0.0, _WIDENING[few], n)
-    seconds = np.where(ks > 0.0, drafts, plain[:, None])
-    per_token = np.maximum(now - plain, 0.0) / k
     notes.append(
         f"the drafting part of the time that speculation adds is not measured: with {'few' if few else 'many'} rows in"
         f" a pass at least {1.0 - _WIDENING[few]:.0%} is assumed; names (--target, --draft, --gpu) narrow it"
     )
     return Costs(
-        seconds=np.maximum(seconds, 1e-9),
-        drafting=per_token * (1.0 - widening),
+        seconds=np.maximum(np.where(ks > 0.0, drafts, plain[:, None]), 1e-9),
+        drafting=np.maximum(now - plain, 0.0) / k * (1.0 - rng.uniform(0.0, _WIDENING[few], DRAWS)),
         plain=plain,
         way="baseline",
         notes=tuple(notes),
@@ -216,33 +206,28 @@ def _by_names(
     named: Named,
     ks: NDArray[np.float64],
     rng: np.random.Generator,
-    notes: list[str],
 ) -> Costs:
     """The pass model's shape, scaled to the measured round; its error grows with the distance in k."""
-    parts = [named.parts(int(other)) for other in ks]
+    parts = [named.rounds.parts(named.batch, other + 1.0, named.context) for other in ks]
     verification = np.array([p.verification for p in parts])
     besides = np.array([p.drafting + p.engine for p in parts])
-    drafting = np.array([p.drafting for p in parts])
-    off = rng.normal(0.0, named.half_width / 1.96, now.size)
+    off = rng.normal(0.0, named.half_width / 1.96, DRAWS)
     if plain is None:
-        scale = now / (verification[k] + besides[k])
-        notes.append("the split of a round is the pass model's; a --baseline without speculation would measure it")
+        slower = faster = now / (verification[k] + besides[k])
         distance = (ks - k) / k
-        slower = faster = scale
     else:
-        slower = plain / verification[0]
-        wide = np.minimum(slower * verification[k], now)
-        faster = (now - wide) / max(besides[k], 1e-12)
-        slower = wide / verification[k]
+        wide = np.minimum(plain / verification[0] * verification[k], now)
+        slower, faster = wide / verification[k], (now - wide) / max(besides[k], 1e-12)
         distance = np.minimum(np.abs(ks - k), ks) / k  # two points are measured: 0 and k
     seconds = slower[:, None] * verification[None, :] + faster[:, None] * besides[None, :]
     seconds = seconds * np.exp(off[:, None] * distance[None, :])
     if plain is not None:
         seconds[:, 0] = plain
+    split = "the split of a round is the pass model's; a --baseline without speculation would measure it"
     return Costs(
         seconds=np.maximum(seconds, 1e-9),
-        drafting=faster * drafting[k] / k,
+        drafting=faster * parts[k].drafting / k,
         plain=seconds[:, 0],
         way="names" if plain is None else "both",
-        notes=tuple(notes),
+        notes=(split,) if plain is None else (),
     )

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from sim.estimate import Estimate
 from specplan.live.explaining.costs import Costs
+from specplan.live.explaining.window import spanned
 
-__all__ = ["DRAWS", "ENOUGH", "Depth", "best_depth", "percentiles"]
+__all__ = ["ENOUGH", "Depth", "best_depth", "percentiles"]
 
-DRAWS: Final = 4000
 ENOUGH: Final = 0.03
 """Accepted shortfall from the best throughput, as a share of it, in 95 % of the draws, [-]."""
 _CHEAP: Final = 0.05
@@ -62,16 +62,14 @@ def best_depth(
     Parameters
     ----------
     now : the current k.
-    committed : tokens of a round by k, shape (n, most + 1).
-    costs : seconds of a round by k, of the same shape.
-    seed : seed of the draws, reported with each estimate.
+    committed : tokens of a round by k, of the shape of ``costs.seconds``.
+    seed : of the draws, reported with each estimate.
     known : positions whose acceptance was counted, >= now.
     farthest : largest k that may be run next.
     """
     speed = committed / costs.seconds
-    means = np.log(speed).mean(axis=0)
-    best = int(np.argmax(means))
-    relative = speed / speed[:, [now]]
+    best = int(np.argmax(np.log(speed).mean(axis=0)))
+    gains = tuple(percentiles(speed[:, k] / speed[:, now], seed) for k in range(speed.shape[1]))
     every = np.argmax(speed, axis=1)
     low, high = (int(np.quantile(every, q, method="nearest")) for q in (0.025, 0.975))
     cheap = np.minimum(costs.drafting, _CHEAP * costs.plain)
@@ -82,18 +80,16 @@ def best_depth(
     next_k = 0 if costs.way == "window" else min(_telling(speed, best, now, known), farthest)
     return Depth(
         now=now,
-        best=Estimate(
-            value=float(best),
-            stderr=float(every.std()),
-            low=float(min(low, best)),
-            high=float(max(high, best)),
-            n=speed.shape[0],
-            estimator="largest mean log throughput; best in 95 % of the draws",
+        best=spanned(
+            (float(min(low, best)), float(best), float(max(high, best))),
+            float(every.std()),
+            len(speed),
+            "largest mean log throughput; best in 95 % of the draws",
             unit="tokens",
             seed=seed,
         ),
-        gain=percentiles(relative[:, best], seed),
-        gains=tuple(percentiles(relative[:, k], seed) for k in range(speed.shape[1])),
+        gain=gains[best],
+        gains=gains,
         over_plain=percentiles(speed[:, now] / speed[:, 0], seed),
         cheap=percentiles(ratio, seed),
         draft_cost=percentiles(costs.drafting / costs.plain, seed),
@@ -108,23 +104,12 @@ def _telling(speed: NDArray[np.float64], best: int, now: int, known: int) -> int
     deep = int(np.argmax(np.quantile(left, 0.95, axis=0) <= ENOUGH))
     if deep > known:
         return deep
-    wins = np.bincount(
-        np.argmax(speed, axis=1), minlength=speed.shape[1]
-    )  # acceptance is known, seconds are not: run another k
-    wins[[0, now]] = 0
+    wins = np.bincount(np.argmax(speed, axis=1), minlength=speed.shape[1])
+    wins[[0, now]] = 0  # acceptance is known, seconds are not: run another k
     return best if best not in (0, now) else int(np.argmax(wins)) or now + 1
 
 
 def percentiles(values: NDArray[np.float64], seed: int, unit: str = "", *, one_sided: bool = False) -> Estimate:
     """Return the median of draws with their 95 % interval; one-sided: from the minimum to the 95th percentile."""
-    low, middle, high = (float(q) for q in np.quantile(values, (0.0, 0.5, 0.95) if one_sided else (0.025, 0.5, 0.975)))
-    return Estimate(
-        value=middle,
-        stderr=float(values.std()),
-        low=low,
-        high=high,
-        n=values.size,
-        estimator="median of draws",
-        unit=unit,
-        seed=seed,
-    )
+    ends = [float(q) for q in np.quantile(values, (0.0, 0.5, 0.95) if one_sided else (0.025, 0.5, 0.975))]
+    return spanned(ends, float(values.std()), values.size, "median of draws", unit=unit, seed=seed)

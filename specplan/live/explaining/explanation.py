@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,12 +11,12 @@ import numpy as np
 
 from sim.estimate import Estimate
 from specplan.live.explaining.causes import AnswerTime, Cause, answer_time, causes
-from specplan.live.explaining.costs import Costs, Named, Point, costs
-from specplan.live.explaining.depth import DRAWS, Depth, best_depth, percentiles
+from specplan.live.explaining.costs import DRAWS, Costs, Named, Point, costs
+from specplan.live.explaining.depth import Depth, best_depth, percentiles
 from specplan.live.explaining.reading import Reading
 from specplan.live.explaining.rounds import CHUNK, RoundTime, round_time
 from specplan.live.explaining.tokens import Acceptance, acceptance
-from specplan.live.explaining.window import Window, windows, work_of
+from specplan.live.explaining.window import Window, spanned, windows, work_of
 from theory.errors import ParameterError, SchemaError
 
 __all__ = ["Explanation", "explained", "point_of"]
@@ -97,25 +97,40 @@ def explained(
     Raises
     ------
     SchemaError : readings that do not belong together, or of a server that does not speculate.
-    ParameterError : no reading, or a k that contradicts the counters.
+    ParameterError : a k that contradicts the counters.
     """
-    if not readings:
-        raise ParameterError("readings", 0, "must be at least one")
     whole = work_of(readings)
-    _check_speculates(readings[-1], whole)
-    now = _depth_of(whole, k)
+    if not readings[-1].speculates:
+        rule = "it does not speculate: give the metrics of a server that drafts, and this one as --baseline"
+        raise SchemaError(f"{readings[-1].source}: {rule}")
+    if whole.spec is not None and whole.spec.drafts == 0:
+        raise SchemaError(f"{whole.source}: nothing was drafted between the readings: is speculation switched off?")
+    if k is not None and not 1 <= k <= _MOST:
+        raise ParameterError("k", k, f"must be an integer in [1, {_MOST}]")
+    if whole.k and k is not None and k != whole.k:
+        raise ParameterError("k", k, f"must be {whole.k}, the positions that the server counts, or be left out")
+    now = whole.k or k or 0
     parts = windows(readings)  # the window of all readings was checked
     deeper = [point.spec for point in baselines if point.spec is not None]
     accepted = acceptance(whole, parts, now, deeper, drafter=drafter)
     time = round_time(whole, chunk)
-    committed = _committed(whole, parts, accepted, now)
-    measured = _over_plain(whole, committed, time, baselines)
-    depth, cost = _best(whole, now, accepted, time, baselines, named, measured, seed)
+    committed = _committed(whole, accepted, now)
+    depth, cost = None, None
+    if now and accepted.k:
+        plain = next((point.answer_s for point in baselines if point.k == 0), None)
+        own = _answer_s(whole, math.hypot(time.whole.relative_half_width, committed.relative_half_width))
+        measured = None if plain is None or own is None else (plain, own)
+        depth, cost = _best(whole, now, accepted, time, baselines, named, measured, seed)
     over_plain = None if depth is None else depth.over_plain
     if adaptive:  # tokens that were not verified count as refused: nothing tells what other k would commit
         depth, accepted = None, replace(accepted, notes=(*accepted.notes, _POLICY_NOTE))
     cache_lost = 1.0 - whole.cache_tokens / plain_cache
-    verification, drafting = _split(cost, now, time, seed)
+    verification = drafting = None
+    way, assumed = ("none", ()) if cost is None else (cost.way, cost.notes)
+    if cost is not None:
+        drafts = np.minimum(cost.drafting * now, cost.seconds[:, now])
+        verification = percentiles(cost.seconds[:, now] - drafts, seed, "s")
+        drafting = percentiles(drafts, seed, "s")
     return Explanation(
         window=whole,
         k=now,
@@ -127,20 +142,13 @@ def explained(
         drafting=drafting,
         depth=depth,
         over_plain=over_plain,
-        way="none" if cost is None else cost.way,
-        causes=causes(
-            whole,
-            accepted,
-            time,
-            depth,
-            split=cost is not None and cost.way != "window",
-            cache_lost=cache_lost,
-        ),
+        way=way,
+        causes=causes(whole, accepted, time, depth, split=way not in ("none", "window"), cache_lost=cache_lost),
         cache_lost=cache_lost,
-        requests=_requests(whole, committed),
-        missing=_missing(whole, cost, readings),
+        requests=max(math.ceil(whole.answers * (committed.relative_half_width / _PRECISE) ** 2), _LEAST_REQUESTS),
+        missing=tuple(_missing(whole, way, assumed, readings)),
         unlike=_unlike(whole, baselines),
-        notes=_notes(whole, accepted, time, depth, cost),
+        notes=tuple(dict.fromkeys((*_notes(whole, accepted, time, depth), *assumed))),
     )
 
 
@@ -175,40 +183,8 @@ def _answer_s(whole: Window, relative_half_width: float) -> Estimate | None:
     if not value > 0.0:
         return None
     half = value * math.hypot(relative_half_width, _RUN)
-    return Estimate(
-        value=value,
-        stderr=half / 1.96,
-        low=max(value - half, 0.0),
-        high=value + half,
-        n=round(whole.answers),
-        estimator="times to first tokens and between tokens over tokens; error of rounds, and between runs",
-        unit="s",
-    )
-
-
-def _over_plain(
-    whole: Window, committed: Estimate, time: RoundTime, baselines: Sequence[Point]
-) -> tuple[Estimate, Estimate] | None:
-    """Seconds of an answer for a token of it, without speculation and now; None where a baseline does not report it."""
-    plain = next((point.answer_s for point in baselines if point.k == 0), None)
-    now = _answer_s(whole, math.hypot(time.whole.relative_half_width, committed.relative_half_width))
-    return None if plain is None or now is None else (plain, now)
-
-
-def _check_speculates(reading: Reading, whole: Window) -> None:
-    if not reading.speculates:
-        rule = "it does not speculate: give the metrics of a server that drafts, and this one as --baseline"
-        raise SchemaError(f"{reading.source}: {rule}")
-    if whole.spec is not None and whole.spec.drafts == 0:
-        raise SchemaError(f"{whole.source}: nothing was drafted between the readings: is speculation switched off?")
-
-
-def _depth_of(whole: Window, k: int | None) -> int:
-    if k is not None and not 1 <= k <= _MOST:
-        raise ParameterError("k", k, f"must be an integer in [1, {_MOST}]")
-    if whole.k and k is not None and k != whole.k:
-        raise ParameterError("k", k, f"must be {whole.k}, the positions that the server counts, or be left out")
-    return whole.k or k or 0
+    how = "times to first tokens and between tokens over tokens; error of rounds, and between runs"
+    return spanned((max(value - half, 0.0), value, value + half), half / 1.96, whole.answers, how, unit="s")
 
 
 def _best(
@@ -220,13 +196,11 @@ def _best(
     named: Named | None,
     measured: tuple[Estimate, Estimate] | None,
     seed: int,
-) -> tuple[Depth | None, Costs | None]:
-    if not (now and accepted.k):
-        return None, None
+) -> tuple[Depth, Costs]:
+    """The best k; ``measured``: seconds of an answer for a token of it, without speculation and now, where reported."""
     farthest = max(_BEYOND * accepted.known, accepted.known + _LEAST_BEYOND)  # largest k that may be run next
     most = max(min(2 * farthest, _MOST), accepted.known)  # a better k beyond it counts as missed
-    block = accepted.law is not None
-    cost = costs(now, time.work, whole.batch, baselines, named, most, DRAWS, seed, block=block)
+    cost = costs(now, time.work, whole.batch, baselines, named, most, seed, block=accepted.law is not None)
     committed = accepted.draws(DRAWS, most, np.random.default_rng([seed, 1]))
     if measured is not None:  # whole answers were compared: believed before what rounds say of plain decoding
         rng = np.random.default_rng([seed, 3])
@@ -236,67 +210,37 @@ def _best(
     return best_depth(now, committed, cost, seed, known=accepted.known, farthest=farthest), cost
 
 
-def _split(cost: Costs | None, now: int, time: RoundTime, seed: int) -> tuple[Estimate | None, Estimate | None]:
-    if cost is None:
-        return None, None
-    drafting = np.minimum(cost.drafting * now, cost.seconds[:, now])
-    return percentiles(cost.seconds[:, now] - drafting, seed, "s"), percentiles(drafting, seed, "s")
-
-
-def _committed(whole: Window, parts: Sequence[Window], accepted: Acceptance, now: int) -> Estimate:
+def _committed(whole: Window, accepted: Acceptance, now: int) -> Estimate:
     """Tokens that a round commits, with the error of the sum over positions."""
     value = whole.committed
     rounds = max(whole.rounds, 1.0)
-    u = np.array([1.0, *(estimate.value for estimate in accepted.by_position)])
-    moments = (2.0 * np.arange(u.size - 1) + 1.0) @ u[1:] if u.size > 1 else 0.0  # E[n^2] of accepted tokens n
-    variance = max(float(moments) - float(u[1:].sum()) ** 2, 0.0)
+    u = np.array([estimate.value for estimate in accepted.by_position])
+    moment = float((2.0 * np.arange(u.size) + 1.0) @ u)  # E[n^2] of accepted tokens n
+    variance = max(moment - float(u.sum()) ** 2, 0.0)
     stderr = math.sqrt(variance * accepted.design_effect / rounds)
-    return Estimate(
-        value=value,
-        stderr=stderr,
-        low=max(value - 1.96 * stderr, 1.0),
-        high=min(value + 1.96 * stderr, now + 1.0) if now else value + 1.96 * stderr,
-        n=round(rounds),
-        estimator=f"tokens after the first over rounds; design effect {accepted.design_effect:.3g}",
-        unit="tokens",
-    )
+    high = min(value + 1.96 * stderr, now + 1.0) if now else value + 1.96 * stderr
+    how = f"tokens after the first over rounds; design effect {accepted.design_effect:.3g}"
+    return spanned((max(value - 1.96 * stderr, 1.0), value, high), stderr, rounds, how, unit="tokens")
 
 
-def _requests(whole: Window, committed: Estimate) -> int:
-    """Answers needed to know the tokens of a round to `_PRECISE`."""
-    wider = committed.relative_half_width / _PRECISE
-    return max(math.ceil(whole.answers * wider**2), _LEAST_REQUESTS)
-
-
-def _notes(
-    whole: Window, accepted: Acceptance, time: RoundTime, depth: Depth | None, cost: Costs | None
-) -> tuple[str, ...]:
-    """Assumptions, each once."""
-    notes = [*accepted.notes, *time.notes]
+def _notes(whole: Window, accepted: Acceptance, time: RoundTime, depth: Depth | None) -> Iterator[str]:
+    """Assumptions besides those of the costs."""
+    yield from (*accepted.notes, *time.notes)
     if whole.n_cold:
-        notes.append(
-            f"{whole.n_cold:.0f} of {whole.answers:.0f} prefills are left out as cold starts: 10 medians or longer"
-        )
+        yield f"{whole.n_cold:.0f} of {whole.answers:.0f} prefills are left out as cold starts: 10 medians or longer"
     if depth is not None and depth.best.value > accepted.known:
-        notes.append(f"acceptance beyond position {accepted.known} is extrapolated from the positions before it")
-    return tuple(dict.fromkeys(notes if cost is None else [*notes, *cost.notes]))
+        yield f"acceptance beyond position {accepted.known} is extrapolated from the positions before it"
 
 
-def _missing(whole: Window, cost: Costs | None, readings: Sequence[Reading]) -> tuple[str, ...]:
+def _missing(whole: Window, way: str, notes: Sequence[str], readings: Sequence[Reading]) -> Iterator[str]:
     """What to measure, the most informative first."""
-    wanted = []
-    if cost is None and whole.engine == "sglang":
-        wanted.append("--k: tokens drafted per round (its --speculative-num-steps), which SGLang does not report")
-    if cost is not None and cost.way in ("window", "names"):
-        wanted.append(
-            "--baseline: the metrics of the same server without speculation, at the same load: the plain round"
-        )
-    if cost is not None and cost.way in ("window", "baseline"):
-        wanted.append("--target, --draft or --eagle, and --gpu: the split of a round into verification and drafting")
-    if cost is not None and cost.way == "baseline" and "another k" in " ".join(cost.notes):
-        wanted.append("a second --baseline with another k: the part of a round that grows with k")
+    if way == "none" and whole.engine == "sglang":
+        yield "--k: tokens drafted per round (its --speculative-num-steps), which SGLang does not report"
+    if way in ("window", "names"):
+        yield "--baseline: the metrics of the same server without speculation, at the same load: the plain round"
+    if way in ("window", "baseline"):
+        yield "--target, --draft or --eagle, and --gpu: the split of a round into verification and drafting"
+    if way == "baseline" and "another k" in " ".join(notes):
+        yield "a second --baseline with another k: the part of a round that grows with k"
     if len(readings) < 6 and whole.spec is not None:
-        wanted.append(
-            "more readings (six files, or the server's URL): the spread between answers instead of an assumed one"
-        )
-    return tuple(wanted)
+        yield "more readings (six files, or the server's URL): the spread between answers instead of an assumed one"

@@ -17,12 +17,12 @@ often, so only the passes that read one prompt, :math:`x / (e^x - 1)` of them, a
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from sim.estimate import Estimate
-from specplan.live.explaining.histogram import Histogram
-from specplan.live.explaining.window import Window
+from specplan.live.explaining.window import Window, spanned
 
 __all__ = ["CHUNK", "RoundTime", "round_time"]
 
@@ -53,45 +53,24 @@ def round_time(window: Window, chunk: int = CHUNK) -> RoundTime:
     window : readings with latencies between rounds.
     chunk : most prompt tokens in a pass, >= 1.
     """
-    gaps = window.histograms["gaps"]
-    whole = _whole(window, gaps)
+    gaps, value = window.histograms["gaps"], window.round_s
+    passes = window.iterations if math.isfinite(window.iterations) else window.rounds / window.batch
+    rough = value / gaps.mean * gaps.deviation / math.sqrt(max(passes, 1.0))  # sequences of a pass have the same gap
+    ends = (max(value - _Z * rough, 0.0), value, value + _Z * rough)
+    whole = spanned(ends, rough, passes, "mean gap, deviation by buckets over passes", unit="s")
     low, high = gaps.largest(window.preempted) if window.engine == "vllm" else (0.0, 0.0)
     n_lost = min(window.preempted, gaps.count - 1.0)
-    lost = [max(total - n_lost * whole.value, 0.0) / window.rounds for total in (low, (low + high) / 2.0, high)]
-    middle = whole.value - lost[1]
+    lost = [max(total - n_lost * value, 0.0) / window.rounds for total in (low, (low + high) / 2.0, high)]
+    middle = value - lost[1]
     added, notes = _added(window, middle, chunk)
-    work = max(middle - added[1], 0.0)
-    rough = whole.stderr
+    work = max(middle - added[2] - (lost[2] - lost[1]), 0.0), max(middle - added[1], 0.0), middle - added[0]
+    overlap = "from prefill times; their overlap and number of passes are unknown"
     return RoundTime(
         whole=whole,
-        work=_span(work, max(middle - added[2] - (lost[2] - lost[1]), 0.0), middle - added[0], rough, window, "work"),
-        prefill=_span(
-            added[1],
-            added[0],
-            added[2],
-            0.0,
-            window,
-            "from prefill times; their overlap and number of passes are unknown",
-        ),
-        preempted=_span(lost[1], lost[0], lost[2], 0.0, window, "the longest gaps of the histogram, by its buckets"),
+        work=_span(work, rough, window, "work"),
+        prefill=_span(added, 0.0, window, overlap),
+        preempted=_span(lost, 0.0, window, "the longest gaps of the histogram, by its buckets"),
         notes=notes,
-    )
-
-
-def _whole(window: Window, gaps: Histogram) -> Estimate:
-    """The mean gap; sequences of a pass have the same gap, so the error is that of the number of passes."""
-    scale = window.round_s / gaps.mean
-    passes = window.iterations if math.isfinite(window.iterations) else window.rounds / window.batch
-    stderr = scale * gaps.deviation / math.sqrt(max(passes, 1.0))
-    value = window.round_s
-    return Estimate(
-        value=value,
-        stderr=stderr,
-        low=max(value - _Z * stderr, 0.0),
-        high=value + _Z * stderr,
-        n=round(passes),
-        estimator="mean gap, deviation by buckets over passes",
-        unit="s",
     )
 
 
@@ -124,13 +103,8 @@ def _cost(share: float, pass_s: float, round_s: float) -> float:
     return max(round_s - undisturbed, 0.0)
 
 
-def _span(value: float, low: float, high: float, stderr: float, window: Window, how: str) -> Estimate:
-    return Estimate(
-        value=value,
-        stderr=max(stderr, (high - low) / (2.0 * _Z)),
-        low=max(min(low, value) - _Z * stderr, 0.0),
-        high=max(high, value) + _Z * stderr,
-        n=round(window.rounds),
-        estimator=how,
-        unit="s",
-    )
+def _span(ends: Sequence[float], stderr: float, window: Window, how: str) -> Estimate:
+    """An estimate with the lower bound, the value and the upper bound, widened by a standard error."""
+    low, value, high = ends
+    wider = (max(min(low, value) - _Z * stderr, 0.0), value, max(high, value) + _Z * stderr)
+    return spanned(wider, max(stderr, (high - low) / (2.0 * _Z)), window.rounds, how, unit="s")

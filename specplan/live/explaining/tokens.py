@@ -31,11 +31,11 @@ from numpy.typing import NDArray
 
 from calibrate.engines.prometheus import SpecDecode
 from sim.estimate import Estimate, proportion, ratio_of_totals
-from specplan.live.explaining.window import Window
+from specplan.live.explaining.window import Window, spanned
 from theory.block_drafting import LAWS, BlockLaw, at_length
 from theory.errors import ParameterError
 
-__all__ = ["ICC", "Acceptance", "acceptance"]
+__all__ = ["Acceptance", "acceptance"]
 
 ICC: Final = 0.02
 """Share of the variance of acceptance that lies between answers, [-], assumed where windows do not measure it."""
@@ -132,12 +132,7 @@ class Acceptance:
 
 
 def acceptance(
-    window: Window,
-    parts: Sequence[Window],
-    k: int | None,
-    deeper: Sequence[SpecDecode] = (),
-    *,
-    drafter: str = "chain",
+    window: Window, parts: Sequence[Window], k: int, deeper: Sequence[SpecDecode] = (), *, drafter: str = "chain"
 ) -> Acceptance:
     """Return the acceptance of a window.
 
@@ -145,7 +140,7 @@ def acceptance(
     ----------
     window : all readings together.
     parts : the windows between neighbouring readings; from five or more, errors come from their spread.
-    k : tokens drafted per round, for servers that do not report it (SGLang).
+    k : tokens drafted per round, for servers that do not report it (SGLang); 0: unknown.
     deeper : counts of baselines; those with a larger k give further positions of a chain.
     drafter : ``chain``, or the block drafter of the server: ``dflash``, ``dspark``.
 
@@ -157,37 +152,37 @@ def acceptance(
     if window.spec is None and law is not None:
         raise ParameterError("drafter", drafter, "needs acceptance by position, which this server does not count")
     if window.spec is None:
-        return _from_length(window, k or 0)
+        return _from_length(window, k)
     counted = _counted(window, window.spec, parts)
     if law is not None:
         return replace(counted, law=law, notes=(*counted.notes, _BLOCK_NOTE))
-    return replace(counted, further=_further(window.k, deeper))
-
-
-def _further(k: int, deeper: Sequence[SpecDecode]) -> tuple[tuple[float, float], ...]:
-    """Counts of positions beyond k, all baselines together."""
-    positions = []
-    for j in range(k, max((len(one.accepted_at) for one in deeper), default=0)):
+    further = []
+    for j in range(window.k, max((len(one.accepted_at) for one in deeper), default=0)):
         counts = [(one.accepted_at[j], one.accepted_at[j - 1]) for one in deeper if len(one.accepted_at) > j]
-        positions.append((float(sum(up_to for up_to, _ in counts)), float(sum(before for _, before in counts))))
-    return tuple(positions)
+        further.append((float(sum(up_to for up_to, _ in counts)), float(sum(before for _, before in counts))))
+    return replace(counted, further=tuple(further))
 
 
 def _counted(window: Window, counts: SpecDecode, parts: Sequence[Window]) -> Acceptance:
     """Acceptance by position as the window counted it."""
     drafts = counts.drafts
-    hit = min(drafts / window.rounds, 1.0) if window.rounds else 0.0
-    spread = [part for part in parts if part.spec is not None and part.spec.drafts]
     if drafts == 0:
         return Acceptance(by_position=(), drafts=0.0, hit_rate=0.0, design_effect=1.0)
+    hit = min(drafts / window.rounds, 1.0) if window.rounds else 0.0
+    spread = [part.spec for part in parts if part.spec is not None and part.spec.drafts]
     if len(spread) >= _LEAST_PARTS:
-        by_position = [_over_parts(spread, j) for j in range(window.k)]
-        effect = max(_effect(by_position[0], drafts), 1.0) if by_position else 1.0
-        return Acceptance(by_position=tuple(by_position), drafts=drafts, hit_rate=hit, design_effect=effect)
-    each = drafts / max(window.answers, window.running, 1.0)
-    effect = 1.0 + max(each - 1.0, 0.0) * ICC
-    named = f"proportion (Wilson), rounds of an answer correlated (ICC {ICC:g} assumed)"
-    rates = [_widened(count, drafts, effect, named) for count in counts.accepted_at]
+        effect, of = 1.0, [float(one.drafts) for one in spread]
+        how = f"ratio of totals over {len(spread)} windows"
+        rates = [
+            ratio_of_totals([float(one.accepted_at[j]) for one in spread], of, estimator=how) for j in range(window.k)
+        ]
+        independent = rates[0].value * (1.0 - rates[0].value) / drafts if rates else 0.0
+        if independent > 0.0 and math.isfinite(rates[0].stderr):
+            effect = max(rates[0].stderr ** 2 / independent, 1.0)
+    else:
+        effect = 1.0 + max(drafts / max(window.answers, window.running, 1.0) - 1.0, 0.0) * ICC
+        named = f"proportion (Wilson), rounds of an answer correlated (ICC {ICC:g} assumed)"
+        rates = [_widened(count, drafts, effect, named) for count in counts.accepted_at]
     return Acceptance(by_position=tuple(rates), drafts=drafts, hit_rate=hit, design_effect=effect)
 
 
@@ -196,29 +191,8 @@ def _widened(count: int, drafts: int, effect: float, named: str) -> Estimate:
     fewer = max(round(drafts / effect), 1)
     alike = proportion(min(round(count / drafts * fewer), fewer), fewer)
     value = count / drafts
-    return Estimate(
-        value=value,
-        stderr=math.sqrt(max(value * (1.0 - value), 0.0) / fewer),
-        low=min(alike.low, value),
-        high=max(alike.high, value),
-        n=drafts,
-        estimator=named,
-    )
-
-
-def _over_parts(parts: Sequence[Window], j: int) -> Estimate:
-    counts = [(part.spec.accepted_at[j], part.spec.drafts) for part in parts if part.spec is not None]
-    return ratio_of_totals(
-        [float(accepted) for accepted, _ in counts],
-        [float(drafts) for _, drafts in counts],
-        estimator=f"ratio of totals over {len(counts)} windows",
-    )
-
-
-def _effect(rate: Estimate, drafts: float) -> float:
-    """Observed variance over the variance of ``drafts`` independent drafts."""
-    plain = rate.value * (1.0 - rate.value) / drafts
-    return rate.stderr**2 / plain if plain > 0.0 and math.isfinite(rate.stderr) else 1.0
+    stderr = math.sqrt(max(value * (1.0 - value), 0.0) / fewer)
+    return spanned((min(alike.low, value), value, max(alike.high, value)), stderr, drafts, named)
 
 
 def _from_length(window: Window, k: int) -> Acceptance:

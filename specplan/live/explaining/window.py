@@ -6,15 +6,26 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, Final, Self
 
+import numpy as np
+
+from sim.estimate import Estimate
 from specplan.live.explaining.reading import Reading
 from theory.errors import ParameterError, SchemaError
 
-__all__ = ["Window", "since_start", "window", "windows", "work_of"]
+__all__ = ["Window", "since_start", "spanned", "window", "windows", "work_of"]
 
-_LEAST_ROUNDS = 30
-"""Least number of rounds in a window."""
+_LEAST_ROUNDS: Final = 30
+_BACK: Final = "a counter decreased: the server was restarted between the readings; read it twice within one run"
+
+
+def spanned(
+    ends: Sequence[float], stderr: float, n: float, how: str, *, unit: str = "", seed: int | None = None
+) -> Estimate:
+    """Return the estimate of the estimator ``how`` with the low end, the value and the high end of its interval."""
+    low, value, high = ends
+    return Estimate(value=value, stderr=stderr, low=low, high=high, n=round(n), estimator=how, unit=unit, seed=seed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,23 +41,19 @@ class Window(Reading):
 
         Raises
         ------
-        SchemaError : there are too few rounds in it.
+        SchemaError : it has no latencies between tokens, or too few rounds.
         """
         made = cls(**{field.name: getattr(reading, field.name) for field in fields(Reading)} | changed)
-        made.check()
-        return made
-
-    def check(self) -> None:
-        """Refuse a window that has no latencies between tokens, or too few rounds, with a `SchemaError`."""
-        gaps = self.histograms.get("gaps")
+        gaps, rule = made.histograms.get("gaps"), ""
         if gaps is None:
             rule = "no buckets of latencies between tokens: save all that GET /metrics returns"
-            raise SchemaError(f"{self.source}: {rule}")
-        if self.generated <= 0.0 or gaps.count <= 0.0:
-            raise SchemaError(f"{self.source}: no token was generated between the readings: read it while it answers")
-        if self.rounds < _LEAST_ROUNDS:
-            rule = f"only {self.rounds:.0f} rounds between the readings, {_LEAST_ROUNDS} are needed: wait longer"
-            raise SchemaError(f"{self.source}: {rule}")
+        elif made.generated <= 0.0 or gaps.count <= 0.0:
+            rule = "no token was generated between the readings: read it while it answers"
+        elif made.rounds < _LEAST_ROUNDS:
+            rule = f"only {made.rounds:.0f} rounds between the readings, {_LEAST_ROUNDS} are needed: wait longer"
+        if rule:
+            raise SchemaError(f"{made.source}: {rule}")
+        return made
 
     @property
     def generated(self) -> float:
@@ -140,11 +147,12 @@ def window(before: Reading, after: Reading) -> Window:
             spec = spec.since(before.spec)
         except ParameterError:
             raise SchemaError(f"{where}: {_BACK}") from None
+    lengths = [r.accept_length for r in (before, after) if r.accept_length >= 1.0]
     return Window.of(
         after,
         source=where,
         spec=spec,
-        accept_length=_accept_length(before, after),
+        accept_length=math.fsum(lengths) / len(lengths) if lengths else math.nan,  # SGLang's are of its last batches
         counters={key: value - before.counters.get(key, 0.0) for key, value in after.counters.items()},
         histograms={
             key: histogram.since(before.histograms[key]) if key in before.histograms else histogram
@@ -152,7 +160,7 @@ def window(before: Reading, after: Reading) -> Window:
         },
         running=(before.running + after.running) / 2.0,
         waiting=(before.waiting + after.waiting) / 2.0,
-        cache_usage=_largest(before.cache_usage, after.cache_usage),
+        cache_usage=float(np.fmax(before.cache_usage, after.cache_usage)),
     )
 
 
@@ -192,36 +200,23 @@ def since_start(reading: Reading) -> Window:
     return Window.of(reading, histograms=histograms, n_cold=n_cold)
 
 
-_BACK = "a counter decreased: the server was restarted between the readings; read it twice within one run"
-
-
 def _check_same(before: Reading, after: Reading, where: str) -> None:
-    if before.engine != after.engine:
-        raise SchemaError(
-            f"{where}: the first is of {before.engine}, the second of {after.engine}: give two readings of one server"
-        )
-    if before.models and after.models and before.models != after.models:
-        names = f"{', '.join(sorted(before.models))} and {', '.join(sorted(after.models))}"
-        raise SchemaError(f"{where}: of different models ({names}): give two readings of one server")
-    if before.started != after.started and not (math.isnan(before.started) or math.isnan(after.started)):
-        raise SchemaError(f"{where}: of two runs of the server (it was restarted between them): read one run twice")
     values = [(before.counters.get(key, 0.0), value) for key, value in after.counters.items()]
     for key, histogram in after.histograms.items():
         if key in before.histograms:
             values += [(before.histograms[key].count, histogram.count), (before.histograms[key].total, histogram.total)]
-    fallen = sum(new < old for old, new in values)
-    if fallen and not any(new > old for old, new in values):
-        raise SchemaError(f"{where}: every counter decreases: the files are swapped; give the earlier one first")
-    if fallen:
-        raise SchemaError(f"{where}: {_BACK}")
-
-
-def _accept_length(before: Reading, after: Reading) -> float:
-    """Mean of both readings: SGLang reports the mean of its last batches only."""
-    known: Sequence[float] = [r.accept_length for r in (before, after) if r.accept_length >= 1.0]
-    return math.fsum(known) / len(known) if known else math.nan
-
-
-def _largest(*values: float) -> float:
-    known = [value for value in values if math.isfinite(value)]
-    return max(known) if known else math.nan
+    fallen = any(new < old for old, new in values)
+    rule = ""
+    if before.engine != after.engine:
+        rule = f"the first is of {before.engine}, the second of {after.engine}: give two readings of one server"
+    elif before.models and after.models and before.models != after.models:
+        names = f"{', '.join(sorted(before.models))} and {', '.join(sorted(after.models))}"
+        rule = f"of different models ({names}): give two readings of one server"
+    elif before.started != after.started and not (math.isnan(before.started) or math.isnan(after.started)):
+        rule = "of two runs of the server (it was restarted between them): read one run twice"
+    elif fallen and not any(new > old for old, new in values):
+        rule = "every counter decreases: the files are swapped; give the earlier one first"
+    elif fallen:
+        rule = _BACK
+    if rule:
+        raise SchemaError(f"{where}: {rule}")

@@ -28,21 +28,14 @@ def plain(planted: Planted) -> str:
     return exposition(planted.with_k(0), 64)
 
 
-@pytest.fixture(scope="module")
-def deep() -> tuple[list[str], str]:
-    return pages(DEEP), plain(DEEP)
-
-
-def test_an_explanation_is_what_the_command_prints(tmp_path: Path, run_main: Main, deep: tuple[list[str], str]) -> None:
+def test_an_explanation_is_what_the_command_prints(tmp_path: Path, run_main: Main) -> None:
     names = [str(tmp_path / name) for name in ("a.prom", "b.prom", "base.prom")]
-    for name, text in zip(names, (*deep[0], deep[1]), strict=True):
+    for name, text in zip(names, (*pages(DEEP), plain(DEEP)), strict=True):
         Path(name).write_text(text)
     found = sp.explain(names[:2], baseline=names[2])
-    words = ("explain", *names[:2], "--baseline", names[2])
-    check_printed(run_main, words, found)
-    read = sp.explain(deep[0], baseline=[deep[1]])
-    assert read.records() == found.records()
-    assert read.headline() == found.headline()
+    check_printed(run_main, ("explain", *names[:2], "--baseline", names[2]), found)
+    read = sp.explain(pages(DEEP), baseline=[plain(DEEP)])
+    assert (read.records(), read.headline()) == (found.records(), found.headline())
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -67,13 +60,13 @@ def test_a_well_set_server_has_no_cause() -> None:
     assert "No cause stands out" in found.text()
 
 
-def test_a_baseline_is_one_reading_or_two(tmp_path: Path, deep: tuple[list[str], str]) -> None:
+def test_a_baseline_is_one_reading_or_two(tmp_path: Path) -> None:
     names = [tmp_path / "first.prom", tmp_path / "second.prom"]
     for path, n in zip(names, (16, 64), strict=True):
         path.write_text(exposition(DEEP.with_k(0), n))
-    found = sp.explain(deep[0], baseline=",".join(map(str, names)))
-    assert found.plain()["costs_from"] == "baseline"
-    assert found.plain()["round"] != sp.explain(deep[0], baseline=names[1]).plain()["round"]
+    two, one = (sp.explain(pages(DEEP), baseline=given).plain() for given in (",".join(map(str, names)), names[1]))
+    assert two["costs_from"] == "baseline"
+    assert two["round"] != one["round"]
 
 
 test_bad_arguments_are_refused = refused(
@@ -87,10 +80,10 @@ test_bad_arguments_are_refused = refused(
 )
 
 
-def test_a_baseline_of_another_engine_or_unknown_k_is_refused(deep: tuple[list[str], str]) -> None:
-    sglang = "\n".join(line.replace("vllm:", "sglang:") for line in deep[1].splitlines() if "iteration" not in line)
+def test_a_baseline_of_another_engine_or_unknown_k_is_refused() -> None:
+    sglang = "\n".join(line.replace("vllm:", "sglang:") for line in plain(DEEP).splitlines() if "iteration" not in line)
     speculates = f"{sglang}\nsglang:spec_accept_length 2.5\n"
     with pytest.raises(ParameterError, match="must be metrics of vllm"):
-        sp.explain(deep[0], baseline=[sglang])
+        sp.explain(pages(DEEP), baseline=[sglang])
     with pytest.raises(ParameterError, match="how many tokens are drafted"):
         sp.explain(speculates, baseline=[speculates], k=3)

@@ -16,23 +16,12 @@ P, D, B, U = Place.PLAIN, Place.DRAFTED, Place.BONUS, Place.UNKNOWN
 
 
 def scored(
-    tokens: tuple[int, ...],
-    *,
-    passes: tuple[int, ...] = (),
-    prompt: tuple[int, ...] = (7, 8),
-    rows: list[Row] | None = None,
-    again: list[Row] | None = None,
-    draft: list[Row] | None = None,
+    tokens: tuple[int, ...], *, passes: tuple[int, ...] = (), rows: list[Row] | None = None, **more: list[Row]
 ) -> Scored:
-    rows = rows or [{1: 0.6, 2: 0.3}] * len(tokens)
-    return Scored(
-        answer=Answer(prompt=prompt, tokens=tokens, passes=passes or (1,) * len(tokens)),
-        target=rows,
-        again=again or rows,
-        before=rows,
-        elsewhere=[{9: 1.0}] * len(tokens),
-        draft=draft,
-    )
+    rows, elsewhere = rows or [{1: 0.6, 2: 0.3}] * len(tokens), [{9: 1.0}] * len(tokens)
+    answer = Answer(prompt=(7, 8), tokens=tokens, passes=passes or (1,) * len(tokens))
+    given: dict[str, list[Row] | None] = {"again": rows, "draft": None, **more}
+    return Scored(answer=answer, target=rows, before=rows, elsewhere=elsewhere, **given)  # type: ignore[arg-type]
 
 
 def test_tokens_that_are_not_listed_are_one_cell() -> None:
@@ -81,8 +70,7 @@ def test_places_follow_from_events_and_from_the_past_only() -> None:
 
 
 def test_a_first_event_with_tokens_of_the_first_pass_too() -> None:
-    drawn = drawn_from([scored((1,) * 6, passes=(3, 1, 2))])
-    assert drawn.place.tolist() == [P, D, D, D, D, B]
+    assert drawn_from([scored((1,) * 6, passes=(3, 1, 2))]).place.tolist() == [P, D, D, D, D, B]
 
 
 @pytest.mark.parametrize("passes", [(40, 40), (80,)])

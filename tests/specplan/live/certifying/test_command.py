@@ -13,7 +13,6 @@ from screens import Main, refusal, refused_words
 
 from calibrate.engines.torch.token_methods.draft_model import DraftModel
 from calibrate.pair import draft_path, target_path
-from specplan.output import SCREEN
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +53,6 @@ def test_our_engine_is_certified(draft: str, lossless: str, run_main: Main) -> N
     assert code == 0
     assert all(line.startswith("drawing and scoring answers:") for line in err.splitlines())
     assert out.startswith("No defect detected in 2,048 tokens.")
-    assert max(map(len, out.splitlines())) <= SCREEN
-    assert len(out.splitlines()) < 30
     data = json.loads(run_main("certify", lossless, "--draft", draft, "--json")[1])
     assert data["named"] == []
     assert not data["acceptance"]["contradicts"]

@@ -53,24 +53,30 @@ def test_time_counts_between_the_first_pieces_in_and_after_a_block() -> None:
 
 def test_an_answer_that_begins_in_a_block_counts_from_its_start_and_is_told_its_first_piece() -> None:
     meter, ended = blocks()
+
+    def wrote(answer: str, n_tokens: int, now: float) -> tuple[float | None, bool]:
+        piece = meter.wrote(answer, n_tokens, now)
+        assert piece is not None
+        return piece.first_s, piece.together
+
     meter.aim(1, PLAIN)
     meter.starts("a", PLAIN, 0.0)
-    first = meter.wrote("a", 2, 3.0)
-    assert first is not None
-    assert (first.first_s, first.together) == (3.0, True)
-    second = meter.wrote("a", 2, 4.0)
-    assert second is not None
-    assert second.first_s is None
+    assert wrote("a", 2, 3.0) == (3.0, True)
+    assert wrote("a", 2, 4.0) == (None, True)
     assert meter.ends("a", 4.0) == [(PLAIN, 4)]
     meter.starts("b", OWN, 5.0)  # another configuration than the block's: not counted
     assert not meter.together
-    piece = meter.wrote("b", 7, 6.0)
-    assert piece is not None
-    assert (piece.first_s, piece.together) == (None, False)
+    assert wrote("b", 7, 6.0) == (None, False)
     assert meter.ends("b", 6.0) == [(OWN, 7)]
     meter.aim(2, PLAIN)
     assert ended == [("autoregressive", 4, 4.0)]
     assert meter.wrote("c", 1, 7.0) is None
+
+
+def changed(meter: Meter, answer: str, now: float) -> None:
+    """Let an answer go on with speculation."""
+    meter.stops(answer, now)
+    meter.starts(answer, OWN, now)
 
 
 def test_steps_that_are_committed_together_are_one_piece() -> None:
@@ -78,8 +84,7 @@ def test_steps_that_are_committed_together_are_one_piece() -> None:
     meter.aim(1, PLAIN)
     meter.starts("a", PLAIN, 0.0)
     meter.aim(1, OWN)
-    meter.stops("a", 0.0)
-    meter.starts("a", OWN, 0.0)
+    changed(meter, "a", 0.0)
     for moment in (1.0, 1.0, 2.0, 2.0, 2.0):
         meter.wrote("a", 10, moment)
     meter.aim(1, PLAIN)
@@ -107,12 +112,11 @@ def test_a_broken_off_block_still_knows_all_of_its_work() -> None:
     meter.aim(1, OWN)
     for answer in "ab":
         meter.starts(answer, PLAIN, 0.0)
-        meter.stops(answer, 1.0)
-        meter.starts(answer, OWN, 1.0)
+        changed(meter, answer, 1.0)
     meter.wrote("a", 10, 3.0)
     meter.aim(1, PLAIN)
-    assert kept == []
     meter.stops("a", 4.0)
+    assert kept == []
     meter.stops("b", 5.0)
     (block,) = kept
     assert (block.all_tokens, block.all_seconds) == (10, 7.0)

@@ -29,8 +29,12 @@ def lengths(ran: str) -> list[int]:
     return [len(list(same)) for _, same in groupby(ran)]
 
 
-def test_what_gains_runs_for_longer_and_longer_and_is_known_after_five_pairs() -> None:
-    comparison = Comparison(OWN, 0.05)
+@pytest.fixture
+def comparison() -> Comparison:
+    return Comparison(OWN)
+
+
+def test_what_gains_runs_for_longer_and_longer_and_is_known_after_five_pairs(comparison: Comparison) -> None:
     assert lengths(blocks(comparison, 25, 1.3)) == [1, 5, 2, 10, 2, 5]
     assert comparison.verdict is Verdict.GAINS
     assert comparison.decided[0].low > 1.0
@@ -40,15 +44,14 @@ def test_what_gains_runs_for_longer_and_longer_and_is_known_after_five_pairs() -
     assert comparison.tokens_per_second.value == pytest.approx(1.3)
 
 
-def test_where_changes_cost_much_they_are_few_from_the_start() -> None:
-    comparison = Comparison(OWN, 0.05)
-    comparison.changes.append(100.0)
-    comparison.changes.append(100.0)
+def test_where_changes_cost_much_they_are_few_from_the_start(comparison: Comparison) -> None:
+    comparison.changes.extend([100.0, 100.0])
     assert lengths(blocks(comparison, 170, 1.3)) == [1, 5, 2, 32, 2, 124, 1, 3]
 
 
-def test_what_has_gained_is_not_left_to_be_measured_where_the_way_there_and_back_cannot_be_paid() -> None:
-    comparison = Comparison(OWN, 0.05)
+def test_what_has_gained_is_not_left_to_be_measured_where_the_way_there_and_back_cannot_be_paid(
+    comparison: Comparison,
+) -> None:
     comparison.changes.append(2.0)
     assert comparison.change == 1.0  # the first, to a server that never ran, tells half
     assert blocks(comparison, 3, 1.3) == "PSS"
@@ -58,8 +61,9 @@ def test_what_has_gained_is_not_left_to_be_measured_where_the_way_there_and_back
     assert blocks(comparison, 2, 1.3, lambda lost: lost < 2.0) == "PS"  # one way is enough
 
 
-def test_what_has_not_gained_is_tried_where_the_way_there_and_back_can_be_paid_and_left_in_any_case() -> None:
-    comparison = Comparison(OWN, 0.05)
+def test_what_has_not_gained_is_tried_where_the_way_there_and_back_can_be_paid_and_left_in_any_case(
+    comparison: Comparison,
+) -> None:
     blocks(comparison, 2, 0.6)
     assert comparison.speculating
     assert blocks(comparison, 2, 0.6, lambda lost: False) == "SP"
@@ -68,16 +72,14 @@ def test_what_has_not_gained_is_tried_where_the_way_there_and_back_can_be_paid_a
     assert blocks(comparison, 2, 0.6, lambda lost: lost < 3.0) == "PS"
 
 
-def test_a_trial_that_was_broken_off_counts_once() -> None:
-    comparison = Comparison(OWN, 0.05)
+def test_a_trial_that_was_broken_off_counts_once(comparison: Comparison) -> None:
     assert blocks(comparison, 2, 1.3) == "PS"
     comparison.broke_off()
     comparison.measured(True, 100, 10.0, 5.0)  # what was written until then
     assert blocks(comparison, 8, 1.3) == 7 * "P" + "S"
 
 
-def test_where_it_loses_trials_become_rare_and_a_gain_brings_it_back() -> None:
-    comparison = Comparison(OWN, 0.05)
+def test_where_it_loses_trials_become_rare_and_a_gain_brings_it_back(comparison: Comparison) -> None:
     assert lengths(blocks(comparison, 290, 0.6)) == [1, 2, 40, 2, 245]
     blocks(comparison, 3, 0.6)
     assert comparison.verdict is Verdict.LOSES
@@ -86,24 +88,15 @@ def test_where_it_loses_trials_become_rare_and_a_gain_brings_it_back() -> None:
     assert back.count("S") > 100
 
 
-def test_what_neither_gains_nor_loses_is_tried_less_and_less() -> None:
-    comparison = Comparison(OWN, 0.05)
-    ran = blocks(comparison, 400, 1.0)
-    assert comparison.verdict is Verdict.UNKNOWN
-    assert ran[:100].count("S") > 2 * ran[-100:].count("S")
-
-
-def test_after_losses_where_it_gained_that_is_unknown_again() -> None:
-    comparison = Comparison(OWN, 0.05)
-    assert Comparison(OWN, 0.05).broke_off() is None
+def test_after_losses_where_it_gained_that_is_unknown_again(comparison: Comparison) -> None:
+    assert Comparison(OWN).broke_off() is None
     blocks(comparison, 21, 1.3)
     assert comparison.broke_off() is Verdict.UNKNOWN
     assert (comparison.verdict, comparison.speculating, comparison.n_pairs) == (Verdict.UNKNOWN, False, 0)
     assert lengths(blocks(comparison, 15, 1.3)) == [7, 2, 1, 5]
 
 
-def test_longer_answers_outweigh_more_tokens_per_second() -> None:
-    comparison = Comparison(OWN, 0.05)
+def test_longer_answers_outweigh_more_tokens_per_second(comparison: Comparison) -> None:
     blocks(comparison, 25, 1.3)
     assert comparison.verdict is Verdict.GAINS
     for _ in range(40):
@@ -115,8 +108,7 @@ def test_longer_answers_outweigh_more_tokens_per_second() -> None:
     assert ran[150:].count("S") <= 6
 
 
-def test_answers_of_both_sides_and_pieces_of_blocks_are_handled() -> None:
-    comparison = Comparison(OWN, 0.05)
+def test_answers_of_both_sides_and_pieces_of_blocks_are_handled(comparison: Comparison) -> None:
     comparison.ended(50, 50)
     comparison.ended(0, 0)
     assert comparison.measured(False, 100, 1.0, 5.0) is None

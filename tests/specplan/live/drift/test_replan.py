@@ -35,11 +35,18 @@ def session(verdicts: list[bool], *, without: int | None = None) -> WallSession:
     return run
 
 
-def test_the_new_profile_has_what_was_seen() -> None:
+def recorded(*sessions: WallSession) -> Recorder:
     recorder = Recorder(OLD)
-    for _ in range(LEAST_ANSWERS):
-        recorder.ran(session([True, False, True], without=None))
-    found = recorder.profile({"target": 2.0, "draft": 0.5})
+    for one in sessions:
+        recorder.ran(one)
+    return recorder
+
+
+def test_the_new_profile_has_what_was_seen_and_the_rest_of_an_answer_is_not_an_answer() -> None:
+    rest = session([True, False, True, True])
+    rest.committed = rest.committed[1:]  # plain decoding wrote the beginning
+    recorder = recorded(*(session([True, False, True]) for _ in range(LEAST_ANSWERS)), rest)
+    found = recorder.profile({"target": 2.0, "draft": 0.5}, ["measured at 4 in flight: it gains"])
     assert Profile.parse(found.to_json()) == found
     steps = [step for answer in found.answers for step in answer.steps]
     assert [step.verdict.accepted for step in steps] == [True, False, True] * LEAST_ANSWERS
@@ -50,34 +57,17 @@ def test_the_new_profile_has_what_was_seen() -> None:
         before, after = OLD.engines[engine].decode[0], found.engines[engine].decode[0]
         assert after.seconds == pytest.approx(ratio * before.seconds)
     assert any("live traffic" in note for note in found.provenance.notes)
-
-
-def test_what_was_measured_is_noted_and_the_rest_of_an_answer_is_not_an_answer() -> None:
-    recorder = Recorder(OLD)
-    for _ in range(LEAST_ANSWERS):
-        recorder.ran(session([True, False, True]))
-    rest = session([True, False, True, True])
-    rest.committed = rest.committed[1:]  # plain decoding wrote the beginning
-    recorder.ran(rest)
-    assert recorder.n_answers == LEAST_ANSWERS
-    found = recorder.profile({}, ["measured at 4 in flight: it gains"])
     assert found.provenance.notes[-1] == "measured at 4 in flight: it gains"
 
 
 def test_positions_without_a_verdict_are_left_out_and_counted() -> None:
-    recorder = Recorder(OLD)
-    for _ in range(LEAST_ANSWERS):
-        recorder.ran(session([True, True, True], without=2))
-    assert recorder.n_left_out == LEAST_ANSWERS
-    answer = recorder.profile({}).answers[0]
-    assert [step.target.final for step in answer.steps] == [False, True]
+    found = recorded(*(session([True, True, True], without=2) for _ in range(LEAST_ANSWERS))).profile({})
+    assert [step.target.final for step in found.answers[0].steps] == [False, True]
+    assert any(f"positions left out: {LEAST_ANSWERS};" in note for note in found.provenance.notes)
 
 
-def test_too_few_answers_and_answers_that_were_not_ended_make_no_profile() -> None:
-    recorder = Recorder(OLD)
+def test_answers_that_were_not_ended_make_no_profile() -> None:
     unfinished = session([True, True])
     unfinished.committed.pop()
-    recorder.ran(unfinished)
-    assert recorder.n_answers == 0
     with pytest.raises(CalibrationError, match="0 answers"):
-        recorder.profile({})
+        recorded(unfinished).profile({})

@@ -14,22 +14,16 @@ from specplan.live.drift.expected import Band, TokenTime, acceptance, lengths, t
 from specplan.live.drift.watch import DriftWatch
 
 BAND = Band(value=0.8, low=0.78, high=0.82)
+TIMES = TokenTime(by_batch={1: 0.01, 4: 0.013})
 
 
 def rank(tokens: int) -> float:
     return min(max((tokens - 10) / 20, 0.0), 1.0)
 
 
-def watch() -> DriftWatch:
-    return DriftWatch(
-        accepted=BAND,
-        lengths={"target": (Band(value=0.5, low=0.47, high=0.53), rank)},
-        token_times={"target": TokenTime(by_batch={1: 0.01, 4: 0.013})},
-    )
-
-
 def fed(seed: int, steps: int, *, p: float = 0.8, longer: int = 0, slower: float = 1.0) -> DriftWatch:
-    rng, found = random.Random(seed), watch()
+    lengths = {"target": (Band(value=0.5, low=0.47, high=0.53), rank)}
+    rng, found = random.Random(seed), DriftWatch(accepted=BAND, lengths=lengths, token_times={"target": TIMES})
     for _ in range(steps):
         found.judged(rng.random() < p)
         found.wrote("target", rng.randint(10, 30) + longer)
@@ -37,17 +31,10 @@ def fed(seed: int, steps: int, *, p: float = 0.8, longer: int = 0, slower: float
     return found
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_reported_where_nothing_moved(seed: int) -> None:
+    """At most half of the steps are predicted to be slower by the margin: that nearly none is, is as predicted."""
     assert fed(seed, 3_000).findings == ()
-
-
-def test_what_never_happens_is_no_drift_where_it_need_not() -> None:
-    """At most half of the steps are predicted to be slower by the margin: that none is, for ever, is as predicted."""
-    found = watch()
-    for _ in range(20_000):
-        found.timed("target", 1, 0.01)
-    assert found.findings == ()
 
 
 @pytest.mark.parametrize(
@@ -68,12 +55,12 @@ def test_what_moved_is_named(change: dict[str, float], what: str, said: str) -> 
     assert finding.since < finding.at <= 600
 
 
-def test_a_pace_beyond_what_was_measured_is_not_judged() -> None:
-    found = watch()
-    for _ in range(1_000):
+def test_times_of_larger_batches_than_were_measured_are_not_judged() -> None:
+    found = DriftWatch(token_times={"target": TIMES})
+    for _ in range(100):
         found.timed("target", 9, 1.0)
     assert found.findings == ()
-    assert TokenTime(by_batch={1: 0.01, 4: 0.013}).at(2) == pytest.approx(0.011)
+    assert TIMES.at(2) == pytest.approx(0.011)
 
 
 def test_a_measured_profile_says_what_to_expect() -> None:
@@ -101,24 +88,17 @@ def test_a_published_profile_has_nothing_to_watch_single_steps_by() -> None:
 
 def by_length(seed: int, lengths: tuple[int, int] = (8, 60)) -> Profile:
     """Answers whose steps are all short and right, or all long and right half of the time."""
-    rng = random.Random(seed)
-    known = measured([True])
-    template = known.answers[0]
+    rng, known = random.Random(seed), measured([True])
+    (template,) = known.answers[0].steps
     answers = []
     for number in range(30):
-        tokens = lengths[number % 2]
-        accepted = [number % 2 == 0 or rng.random() < 0.5 for _ in range(8)]
-        steps = [
-            template.steps[0].model_copy(
-                update={
-                    "draft": template.steps[0].draft.model_copy(update={"tokens": tokens, "final": i == 7}),
-                    "target": template.steps[0].target.model_copy(update={"tokens": tokens, "final": i == 7}),
-                    "verdict": template.steps[0].verdict.model_copy(update={"accepted": said}),
-                }
-            )
-            for i, said in enumerate(accepted)
-        ]
-        answers.append(template.model_copy(update={"problem": str(number), "steps": steps}))
+        steps = []
+        for i in range(8):
+            of = {"tokens": lengths[number % 2], "final": i == 7}
+            said = {"accepted": number % 2 == 0 or rng.random() < 0.5}
+            parts = {name: getattr(template, name).model_copy(update=of) for name in ("draft", "target")}
+            steps.append(template.model_copy(update={**parts, "verdict": template.verdict.model_copy(update=said)}))
+        answers.append(known.answers[0].model_copy(update={"problem": str(number), "steps": steps}))
     return known.model_copy(update={"answers": answers})
 
 

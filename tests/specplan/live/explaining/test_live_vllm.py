@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
 
 from specplan.live.explaining.explanation import Explanation, explained, point_of
@@ -32,18 +31,11 @@ class Served:
         """One answer of a length, after a prompt that no other begins with."""
         ids = [3 + (seed * 7 + j * (seed % 5 + 1)) % 60 for j in range(prompt)]
         body = {"model": self.name, "prompt": ids, "max_tokens": tokens, "temperature": 0.6, "seed": seed}
-        asked = urllib.request.Request(
-            f"{self.api}/completions",
-            json.dumps({**body, "ignore_eos": True}).encode(),
-            {"content-type": "application/json"},
-        )
-        with urllib.request.urlopen(asked, timeout=600) as reply:
-            reply.read()
+        httpx.post(f"{self.api}/completions", json={**body, "ignore_eos": True}, timeout=600).raise_for_status()
 
     def reading(self, source: str) -> Reading:
         """Its metrics now."""
-        with urllib.request.urlopen(self.api.removesuffix("/v1") + "/metrics", timeout=60) as reply:
-            return read_metrics(reply.read().decode(), source)
+        return read_metrics(httpx.get(self.api.removesuffix("/v1") + "/metrics", timeout=60).text, source)
 
     def load(self, n: int, at_once: int, *, first: int, **lengths: int) -> None:
         """So many answers, so many at once."""

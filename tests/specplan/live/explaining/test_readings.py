@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import math
+import re
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from threading import Thread
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from planted_metrics import Planted, exposition
-from screens import Main, refusal, refused_words
+from refusals import refused
+from screens import refused_words
 
 from specplan.api.explaining import explain
-from specplan.commands.explain import command
-from specplan.live.explaining.explanation import explained
-from specplan.live.explaining.histogram import Histogram
-from specplan.live.explaining.reading import read_metrics
-from specplan.live.explaining.text import summary
+from specplan.live.explaining.explanation import explained, point_of
+from specplan.live.explaining.reading import Histogram, Reading, read_metrics
 from specplan.live.explaining.window import window
-from theory.errors import ParameterError, SchemaError
+from specplan.show.explanations import summary
+from theory.errors import SchemaError
 
 PLANTED = Planted()
 BEFORE, AFTER = exposition(PLANTED, 20), exposition(PLANTED, 60)
@@ -43,67 +40,53 @@ sglang:time_to_first_token_seconds_bucket{le="+Inf",model_name="m"} 20
 
 
 def sglang(generated: int) -> str:
-    found = SGLANG.replace("GENERATED", str(generated)).replace("PROMPT", str(generated // 2))
-    return found.replace("SUM", str(generated * 0.008))
+    values = {"GENERATED": generated, "PROMPT": generated // 2, "SUM": generated * 0.008}
+    return re.sub("|".join(values), lambda name: str(values[name[0]]), SGLANG)
 
 
-def refused(before: str, after: str) -> str:
-    with pytest.raises(SchemaError) as caught:
-        explained([read_metrics(before, "a.prom"), read_metrics(after, "b.prom")])
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+def read(*pages: str) -> list[Reading]:
+    return [read_metrics(page, f"{name}.prom") for name, page in zip("ab", pages, strict=False)]
 
 
-def test_files_that_do_not_belong_together_are_refused() -> None:
-    assert "swapped" in refused(AFTER, BEFORE)
-    other = AFTER.replace("planted", "another")
-    assert "different models" in refused(BEFORE, other)
-    started = "process_start_time_seconds {}\n"
-    assert "two runs" in refused(BEFORE + started.format(1.0), AFTER + started.format(2.0))
-    assert "sglang" in refused(sglang(100), AFTER)
-    assert "decreased" in refused(BEFORE, exposition(Planted(prompt=10), 60))  # less prompt, more tokens: a restart
-
-
-def test_windows_that_explain_nothing_are_refused() -> None:
-    assert "no token was generated" in refused(AFTER, AFTER)
-    plain = PLANTED.with_k(0)
-    assert "--baseline" in refused(exposition(plain, 20), exposition(plain, 60))
-
-
-def test_foreign_metrics_are_refused() -> None:
-    for text, rule in (
-        ("node_load1 0.3\n", "no metrics of vLLM or SGLang"),
-        ("", "no samples"),
-        ("<html>", "line 1 is no sample"),
-        ("vllm:num_requests_running 0\n", "no count of generated tokens"),
-        ("vllm:spec_decode_num_emitted_tokens_total 9\n", "V0 engine"),
-    ):
-        with pytest.raises(SchemaError, match=rule):
-            read_metrics(text, "a.prom")
+STARTED = "process_start_time_seconds {}\n"
+PLAIN = PLANTED.with_k(0)
+test_readings_that_do_not_belong_together_or_explain_nothing_are_refused = refused(
+    lambda make: explained(read(*make())),
+    (lambda: (AFTER, BEFORE), "swapped"),
+    (lambda: (BEFORE, AFTER.replace("planted", "another")), "different models"),
+    (lambda: (BEFORE + STARTED.format(1.0), AFTER + STARTED.format(2.0)), "two runs"),
+    (lambda: (sglang(100), AFTER), "sglang"),
+    (lambda: (BEFORE, exposition(Planted(prompt=10), 60)), "decreased"),  # less prompt, more tokens: a restart
+    (lambda: (AFTER, AFTER), "no token was generated"),
+    (lambda: (exposition(PLAIN, 20), exposition(PLAIN, 60)), "--baseline"),
+    (lambda: ("\n".join(line for line in AFTER.splitlines() if "_bucket" not in line),), "buckets"),
+    error=SchemaError,
+)
+test_foreign_metrics_are_refused = refused(
+    read,
+    ("node_load1 0.3\n", "no metrics of vLLM or SGLang"),
+    ("", "no samples"),
+    ("<html>", "line 1 is no sample"),
+    ("vllm:num_requests_running 0\n", "no count of generated tokens"),
+    ("vllm:spec_decode_num_emitted_tokens_total 9\n", "V0 engine"),
+    error=SchemaError,
+)
+test_options_that_contradict_the_counters_are_refused = refused(
+    lambda call: call(),
+    (lambda: explained(read(BEFORE, AFTER), baselines=[point_of(window(*read(BEFORE, AFTER)))]), "the same k"),
+    (lambda: explained(read(BEFORE, AFTER), k=5), "must be 3, the positions"),
+    (lambda: explained(read(sglang(100), sglang(500)), k=4, drafter="dflash"), "needs acceptance by position"),
+    (lambda: explain([BEFORE, AFTER], adaptive=True, profile="lr-deepseek-gsm8k"), "adaptive=True counts what"),
+)
 
 
 def test_former_names_of_vllm_are_read() -> None:
     former = AFTER.replace("inter_token_latency_seconds", "time_per_output_token_seconds")
-    former = former.replace("kv_cache_usage_perc", "gpu_cache_usage_perc")
-    assert read_metrics(former, "a") == read_metrics(AFTER, "a")
-
-
-def test_sums_without_buckets_are_refused() -> None:
-    lines = [line for line in AFTER.splitlines() if "_bucket" not in line]
-    with pytest.raises(SchemaError, match="buckets"):
-        explained([read_metrics("\n".join(lines), "a.prom")])
-
-
-def test_a_baseline_with_the_same_k_tells_nothing() -> None:
-    from specplan.live.explaining.explanation import point_of
-
-    readings = [read_metrics(BEFORE, "a"), read_metrics(AFTER, "b")]
-    with pytest.raises(ParameterError, match="the same k"):
-        explained(readings, baselines=[point_of(window(*readings))])
+    assert read(former.replace("kv_cache_usage_perc", "gpu_cache_usage_perc")) == read(AFTER)
 
 
 def test_sglang_tells_no_k_and_no_positions() -> None:
-    readings = [read_metrics(sglang(1000), "a"), read_metrics(sglang(9000), "b")]
+    readings = read(sglang(1000), sglang(9000))
     silent = explained(readings)
     assert silent.depth is None
     assert any("--k" in what for what in silent.missing)
@@ -117,9 +100,7 @@ def test_sglang_tells_no_k_and_no_positions() -> None:
 
 def test_the_largest_observations_are_bounded_by_their_buckets_and_the_sum() -> None:
     found = Histogram(bounds=(1.0, 2.0, math.inf), counts=(8.0, 2.0, 1.0), total=20.0)
-    low, high = found.largest(1.0)
-    assert low == pytest.approx(2.0)
-    assert high == pytest.approx(18.0)  # the others are at least eight times 0 and twice 1
+    assert found.largest(1.0) == pytest.approx((2.0, 18.0))  # the others are at least eight times 0 and twice 1
     assert found.largest(0.0) == (0.0, 0.0)
     assert found.largest(100.0)[1] == pytest.approx(20.0)
 
@@ -138,25 +119,15 @@ def test_cold_starts_are_left_out_since_the_start_of_a_server() -> None:
     assert often.without_cold_starts() == (often, 0.0)
 
 
-def files(folder: Path) -> list[str]:
-    paths = [folder / name for name in ("before.prom", "after.prom", "base.prom")]
-    for path, text in zip(paths, (BEFORE, AFTER, exposition(PLANTED.with_k(0), 60)), strict=True):
-        path.write_text(text)
-    return [str(path) for path in paths]
-
-
-def test_names_split_the_round(tmp_path: Path) -> None:
-    before, after, base = files(tmp_path)
-    words = ["--target", "Qwen/Qwen3-8B", "--draft", "Qwen/Qwen3-0.6B", "--gpu", "H100", "--json"]
-    run = CliRunner().invoke(command, [before, after, *words], catch_exceptions=False)
-    assert json.loads(run.output)["costs_from"] == "names"
-    run = CliRunner().invoke(command, [before, after, "--baseline", base, *words], catch_exceptions=False)
-    data = json.loads(run.output)
+def test_names_split_the_round() -> None:
+    names = {"target": "Qwen/Qwen3-8B", "draft": "Qwen/Qwen3-0.6B", "gpu": "H100"}
+    assert explain([BEFORE, AFTER], **names).plain()["costs_from"] == "names"  # type: ignore[arg-type]
+    data = explain([BEFORE, AFTER], baseline=[exposition(PLAIN, 60)], **names).plain()  # type: ignore[arg-type]
     assert data["costs_from"] == "both"
     assert data["round"]["drafting"]["value"] > 0.0
 
 
-def test_a_live_server_is_read_while_it_works(tmp_path: Path) -> None:
+def test_a_live_server_is_read_while_it_works() -> None:
     pages = iter([exposition(PLANTED, n) for n in (20, 40, 60)])
 
     class Metrics(BaseHTTPRequestHandler):
@@ -172,56 +143,32 @@ def test_a_live_server_is_read_while_it_works(tmp_path: Path) -> None:
     with HTTPServer(("127.0.0.1", 0), Metrics) as server:
         thread = Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        url = f"http://127.0.0.1:{server.server_port}/v1"
-        run = CliRunner().invoke(command, [url, "--for", "1", "--json"], catch_exceptions=False)
+        found = explain(f"http://127.0.0.1:{server.server_port}/v1", seconds=1.0)
         server.shutdown()
         thread.join()
-    assert json.loads(run.output)["source"].startswith("http://127.0.0.1:")
+    assert found.plain()["source"].startswith("http://127.0.0.1:")
 
 
-test_wrong_sources_are_refused_in_one_line = refused_words(
-    "explain",
-    ("missing.prom", "cannot be read"),
-    ("missing.prom missing.prom", "cannot be read"),
-    ("http://127.0.0.1:1 a.prom", "not both"),
-    ("http://127.0.0.1:1 --for nan", "--for=nan must be a number in"),
-    ("ftp://here --for 1", "http"),
-)
-
-
-def test_a_server_that_is_not_there_is_one_line(run_main: Main) -> None:
-    assert "cannot be read" in refusal(run_main, "explain", "http://127.0.0.1:1", "--for", "1", code=1)
+test_wrong_sources_are_refused_in_one_line = refused_words("explain", ("ftp://here --for 1", "http"))
 
 
 def test_counts_of_a_block_hold_for_its_size_only() -> None:
-    readings = [read_metrics(BEFORE, "a.prom"), read_metrics(AFTER, "b.prom")]
-    chain, block, near = (explained(readings, drafter=one) for one in ("chain", "dflash", "dspark"))
+    chain, block, near = (explained(read(BEFORE, AFTER), drafter=one) for one in ("chain", "dflash", "dspark"))
     k = chain.k
     assert chain.committed == block.committed  # what was counted is what it was
     drawn = [one.acceptance.draws(2000, 2 * k, np.random.default_rng(1)).mean(axis=0) for one in (chain, block, near)]
     assert drawn[0][k] == pytest.approx(drawn[1][k], rel=1e-9)
-    assert all(drawn[1][1:k] > drawn[0][1:k])  # shorter blocks are accepted more often
-    assert all(drawn[1][k + 1 :] < drawn[0][k + 1 :])
     assert all(drawn[0][1:k] < drawn[2][1:k]), "DSpark's positions know the token before"
-    assert all(drawn[2][1:k] < drawn[1][1:k])
-    assert any("block drafter" in note for note in block.notes)
-    assert not any("block drafter" in note for note in chain.notes)
-
-
-def test_a_block_needs_counts_by_position() -> None:
-    with pytest.raises(ParameterError, match="drafter='dflash' needs acceptance by position") as caught:
-        explained([read_metrics(sglang(n), "s.prom") for n in (100, 500)], k=4, drafter="dflash")
-    assert "\n" not in str(caught.value)
+    assert all(drawn[2][1:k] < drawn[1][1:k]), "shorter blocks are accepted more often"
+    assert all(drawn[1][k + 1 :] < drawn[0][k + 1 :])
+    assert [any("block drafter" in note for note in one.notes) for one in (chain, block)] == [False, True]
 
 
 def test_what_a_policy_verified_tells_of_no_other_k_and_of_no_worse_drafter() -> None:
-    readings = [read_metrics(BEFORE, "a.prom"), read_metrics(AFTER, "b.prom")]
-    drafter, policy = (explained(readings, drafter="dspark", adaptive=one) for one in (False, True))
+    drafter, policy = (explained(read(BEFORE, AFTER), drafter="dspark", adaptive=one) for one in (False, True))
     assert drafter.depth is not None
     assert policy.depth is None
     assert policy.over_plain == drafter.over_plain, "what a round commits and takes is known"
     assert "times as fast as plain decoding" in summary(policy)
     assert not {cause.name for cause in policy.causes} & {"k too large", "k too small", "slow draft"}
     assert any("lower than the drafter's" in note for note in policy.notes)
-    with pytest.raises(ParameterError, match="adaptive=True counts what its policy verified"):
-        explain([BEFORE, AFTER], adaptive=True, profile="lr-deepseek-gsm8k")
