@@ -125,11 +125,11 @@ def _report(plan: ProfilePlan, *, drawn: bool) -> Report:
     profile, ranking = plan.timings.profile, plan.ranking
     models = {role: model.name for role, model in profile.models.items()}
     pair = ", ".join(f"{role} {name}" for role, name in models.items())
-    sections = [Section(title="All methods", parts=list(_ranking(plan)))]
+    sections = [Section("All methods", list(_ranking(plan)))]
     if plan.loads is not None:
-        sections.append(Section(title="By load", parts=list(load_parts(plan.loads))))
+        sections.append(Section("By load", list(load_parts(plan.loads))))
     sections += [*_timeline(plan), *_explorer(plan)] if drawn else []
-    sections.append(Section(title="To run it", parts=list(advised(plan.advice))))
+    sections.append(Section("To run it", list(advised(plan.advice))))
     notes = dict.fromkeys(
         (*plan.timings.lines(), *ranking.assumptions, *(note for row in ranking.rows for note in row.prediction.notes))
     )
@@ -148,32 +148,30 @@ def _report(plan: ProfilePlan, *, drawn: bool) -> Report:
 def _answers(plan: ProfilePlan) -> Iterator[Answer]:
     best = plan.best
     p, c = best.prediction, best.prediction.configuration
-    yield Answer(question="Which method?", answer=best.label, detail=best.why)
+    yield Answer("Which method?", best.label, best.why)
     knobs = [f"{name} = {value}" for name, value in (("k1", c.k1), ("k2", c.k2))]
     yield Answer(
-        question="Which k?",
-        answer=", ".join(knobs),
-        detail="k1: target steps in flight; k2: tokens that the target verifies in one pass",
+        "Which k?", ", ".join(knobs), "k1: target steps in flight; k2: tokens that the target verifies in one pass"
     )
     s = p.speedup
     if not c.speculates:
-        yield Answer(question="How sure?", answer="It is the reference", detail="no method is expected to be faster")
+        yield Answer("How sure?", "It is the reference", "no method is expected to be faster")
     else:
         parts = ", ".join(f"{name} ±{100 * value:.1f} %" for name, value in p.errors.items())
         yield Answer(
-            question="How fast, how sure?",
-            answer=f"{s.value:.2f} times plain decoding, 95 % interval {s.low:.2f} – {s.high:.2f}",
-            detail=f"the interval covers: {parts}",
+            "How fast, how sure?",
+            f"{s.value:.2f} times plain decoding, 95 % interval {s.low:.2f} – {s.high:.2f}",
+            f"the interval covers: {parts}",
         )
     yield _at_load(plan)
     yield Answer(
-        question="At what price?",
-        answer=f"{1.0 + p.wasted_target:.2f} target tokens generated per committed token",
-        detail=f"{p.peak_sequences} target sequences of {c.k2} tokens per pass at the peak; "
+        "At what price?",
+        f"{1.0 + p.wasted_target:.2f} target tokens generated per committed token",
+        f"{p.peak_sequences} target sequences of {c.k2} tokens per pass at the peak; "
         f"{p.wasted_draft:.2f} discarded draft tokens per committed token. {_device(plan)}",
     )
     if (doubt := widest(plan.ranking)) is not None:
-        yield Answer(question="What to measure next?", answer=doubt.remedy, detail=doubt.what)
+        yield Answer("What to measure next?", doubt.remedy, doubt.what)
 
 
 def _device(plan: ProfilePlan) -> str:
@@ -185,12 +183,12 @@ def _at_load(plan: ProfilePlan) -> Answer:
     question, loads = "At which load?", plan.loads
     if loads is None:
         detail = "for more, give --concurrency 1,8,32, or --rate"
-        return Answer(question=question, answer="One answer at a time", detail=detail)
+        return Answer(question, "One answer at a time", detail)
     at = {load: f"{load.text} at once" if load.concurrency else load.text for load, _ in loads.loads}
     gains = [f"{at[load]}: {rows[0].gain.value:.2f} times" for load, rows in loads.loads]
     best = dict.fromkeys(named(loads, rows[0].option) for _, rows in loads.loads)
     detail = f"best: {'; '.join(best)}. {switch_off(loads)}"
-    return Answer(question=question, answer="; ".join(gains), detail=detail.strip())
+    return Answer(question, "; ".join(gains), detail.strip())
 
 
 def _ranking(plan: ProfilePlan) -> Iterator[Part]:
@@ -210,7 +208,7 @@ def _ranking(plan: ProfilePlan) -> Iterator[Part]:
         strong=0,
     )
     yield Text(
-        text="Speedup: time of plain decoding / time of the method, ratio of totals over answers. Accuracy: share of "
+        "Speedup: time of plain decoding / time of the method, ratio of totals over answers. Accuracy: share of "
         "right answers; false accepts: wrong drafts let stand, per answer. In flight: target sequences x tokens per "
         "pass at the peak. Waste: tokens generated in vain per committed token."
     )
@@ -219,7 +217,7 @@ def _ranking(plan: ProfilePlan) -> Iterator[Part]:
 def _per_answer(estimate: Estimate | None) -> str | Interval:
     if estimate is None:
         return "–"
-    return Interval(value=estimate.value, low=max(estimate.low, 0.0), high=estimate.high)
+    return Interval(estimate.value, max(estimate.low, 0.0), estimate.high)
 
 
 def _timeline(plan: ProfilePlan) -> Iterator[Section]:
@@ -232,12 +230,12 @@ def _timeline(plan: ProfilePlan) -> Iterator[Section]:
     configuration = rows[0].prediction.configuration
     predictor = Predictor(plan.timings.profile, n_answers=2, uncertainty=False)
     picture = Picture(
-        svg=draw_timeline(predictor.timeline(configuration, 0)),
-        caption=f"Simulated: {configuration.name}. Numbers are steps of the answer. Zoom with the "
+        draw_timeline(predictor.timeline(configuration, 0)),
+        f"Simulated: {configuration.name}. Numbers are steps of the answer. Zoom with the "
         "buttons, or with Ctrl and the wheel; drag to move.",
         zooms=True,
     )
-    yield Section(title="One answer, step by step", parts=[picture])
+    yield Section("One answer, step by step", [picture])
 
 
 def _explorer(plan: ProfilePlan) -> Iterator[Section]:
@@ -248,25 +246,25 @@ def _explorer(plan: ProfilePlan) -> Iterator[Section]:
     if world is None:
         return
     widget = Widget(
-        data=explorer_data(world),
-        caption="Dashed: the closed forms f_async and f_sync of Lookahead Reasoning, without the time of verification, "
+        explorer_data(world),
+        "Dashed: the closed forms f_async and f_sync of Lookahead Reasoning, without the time of verification, "
         "load, and the spread of step lengths. Squares: simulations with this profile's step lengths and cost of a "
         "batch, interpolated linearly. They have step-level speculation with the paper's schedule only: token-level "
         "speculation, other schedules and the correction from published rows are in the table above. The sampling "
         "error of a square is a few per cent; it was not measured.",
     )
-    yield Section(title="What if", parts=[widget])
+    yield Section("What if", [widget])
 
 
 def advised(advice: Advice) -> Iterator[Part]:
     """Yield the commands of servers, and the settings of the step-level client."""
     for server in advice.servers:
-        yield Code(text=server.command, shell=True)
+        yield Code(server.command, shell=True)
     if advice.client is not None:
-        yield Text(text="Settings of the step-level client:")
-        yield Code(text=json.dumps(advice.client, indent=2, sort_keys=True))
+        yield Text("Settings of the step-level client:")
+        yield Code(json.dumps(advice.client, indent=2, sort_keys=True))
     if advice.notes:
-        yield Bullets(items=advice.notes)
+        yield Bullets(advice.notes)
 
 
 def _made(plan: ProfilePlan) -> Iterator[tuple[str, str]]:

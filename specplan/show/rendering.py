@@ -96,9 +96,9 @@ def as_markdown(report: Report, made: Sequence[tuple[str, str]], command: str) -
             lines += ["", *_part(part)]
     lines += ["", "## How the numbers were made", "", *_rows(["", ""], [[name, value] for name, value in made])]
     if command:
-        lines += ["", *_part(Code(text=command))]
+        lines += ["", *_part(Code(command))]
     if report.notes:
-        lines += ["", "## Notes", "", *_part(Bullets(items=report.notes))]
+        lines += ["", "## Notes", "", *_part(Bullets(report.notes))]
     return "\n".join(lines) + "\n"
 
 

@@ -19,7 +19,7 @@ from specplan.show.svg import scatter
 if TYPE_CHECKING:
     from specplan.check.scoreboard.board import Board
     from specplan.check.scoreboard.operators import OperatorErrors
-    from specplan.check.scoreboard.outcomes import Outcome
+    from specplan.check.scoreboard.score import Outcome
 
 __all__ = ["OperatorsScored", "Reproduced", "ReproducedPapers", "Scored"]
 
@@ -81,27 +81,27 @@ class Reproduced(Result):
         parts: list[Part] = []
         if compared:
             picture = scatter(points, x_name="predicted", y_name="published")
-            parts.append(Picture(svg=picture, caption="On the dashed line predicted equals published."))
+            parts.append(Picture(picture, "On the dashed line predicted equals published."))
         parts.append(_cells_of(cells, names))
         if means := list(_means(compared, names)):
-            parts.append(Bullets(items=means))
+            parts.append(Bullets(means))
         mean = f"{100 * fmean(errors):.1f} %" if errors else "–"
         covered = [bool(cell["covered"]) for cell in compared if "covered" in cell]
         answers = [
             Answer(
-                question="How good are the predictions?",
-                answer=f"{mean} mean absolute error",
-                detail=f"{len(compared)} of {len(cells)} published values are compared",
+                "How good are the predictions?",
+                f"{mean} mean absolute error",
+                f"{len(compared)} of {len(cells)} published values are compared",
             )
         ]
         if errors:
-            answers.append(Answer(question="How large is the largest error?", answer=f"{100 * max(errors):.1f} %"))
+            answers.append(Answer("How large is the largest error?", f"{100 * max(errors):.1f} %"))
         if covered:
             answers.append(
                 Answer(
-                    question="How sure?",
-                    answer=f"{sum(covered)} of {len(covered)} inside their 95 % interval",
-                    detail="with one constant, fitted to the other rows" if key == "left_out" else "",
+                    "How sure?",
+                    f"{sum(covered)} of {len(covered)} inside their 95 % interval",
+                    "with one constant, fitted to the other rows" if key == "left_out" else "",
                 )
             )
         return Report(
@@ -109,7 +109,7 @@ class Reproduced(Result):
             about="published values and predictions",
             lead=self.headline(),
             answers=answers,
-            sections=[Section(title="Predicted and published", parts=parts)],
+            sections=[Section("Predicted and published", parts)],
             notes=list(self.paper.REASONS),
         )
 
@@ -202,20 +202,17 @@ class Scored(Result):
         scores = {name: score(rows) for name, rows in counted.items()}
         answers = [
             Answer(
-                question=f"How good is {name}?",
-                answer=f"{100 * one.mean:.1f} % mean absolute error, "
-                f"{100 * one.coverage:.0f} % inside the 95 % interval",
-                detail=f"{one.n} rows; median {100 * one.median:.1f} %, nine of ten within {100 * one.p90:.1f} %, "
+                f"How good is {name}?",
+                f"{100 * one.mean:.1f} % mean absolute error, {100 * one.coverage:.0f} % inside the 95 % interval",
+                f"{one.n} rows; median {100 * one.median:.1f} %, nine of ten within {100 * one.p90:.1f} %, "
                 f"mean error {100 * one.signed:+.1f} %",
             )
             for name, one in scores.items()
         ]
         n = sum(one.n for one in scores.values())
-        sections = [Section(title=name, parts=list(_quantity(name, rows))) for name, rows in counted.items()]
+        sections = [Section(name, list(_quantity(name, rows))) for name, rows in counted.items()]
         if self.board.refused:
-            sections.append(
-                Section(title="Not predicted", parts=[_reasons([one.reason for one in self.board.refused])])
-            )
+            sections.append(Section("Not predicted", [_reasons([one.reason for one in self.board.refused])]))
         return Report(
             title="Public measurements and predictions",
             about=", ".join(self.board.files),
@@ -266,7 +263,7 @@ def _quantity(name: str, rows: Sequence[Outcome]) -> Iterator[Part]:
     if kept:
         shown = "" if len(thinned) == len(rows) else f" Drawn: {len(thinned)} of {len(rows)} rows."
         picture = scatter(kept, x_name=f"predicted {rows[0].unit}", y_name=f"measured {rows[0].unit}")
-        yield Picture(svg=picture, caption=f"{name}: on the dashed line predicted equals measured.{shown}")
+        yield Picture(picture, f"{name}: on the dashed line predicted equals measured.{shown}")
     yield Table(
         headings=["model", "rows", "mean |error|", "median", "p90", "mean error", "in 95 % interval"],
         rows=[
@@ -292,7 +289,7 @@ def _cells(one: Outcome) -> list[str]:
 
 
 def _reasons(every: Iterable[str]) -> Bullets:
-    return Bullets(items=[f"{count} rows: {reason}" for reason, count in Counter(every).most_common()])
+    return Bullets([f"{count} rows: {reason}" for reason, count in Counter(every).most_common()])
 
 
 def _cells_of(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Table:
@@ -312,7 +309,7 @@ def _predicted(cell: Mapping[str, Any], key: str) -> str | Interval:
     if value is None:
         return "–"
     has_interval = cell.get("low") is not None and key == ("left_out" if "left_out" in cell else "predicted")
-    return Interval(value=value, low=cell["low"], high=cell["high"]) if has_interval else f"{value:.3g}"
+    return Interval(value, cell["low"], cell["high"]) if has_interval else f"{value:.3g}"
 
 
 def _error(cell: Mapping[str, Any], key: str) -> str:

@@ -98,7 +98,7 @@ def ticks(low: float, high: float, about: int = 6) -> list[float]:
     return [round(first * step + i * step, 10) for i in range(int((high - first * step) / step + 1e-9) + 1)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Line:
     """Points joined by a line."""
 
@@ -141,14 +141,7 @@ def _place(value: float, ends: tuple[float, float], log: bool) -> float:
     return (value - low) / (high - low) if high > low else 0.5
 
 
-def lines(
-    every: Sequence[Line],
-    *,
-    x_name: str,
-    y_name: str,
-    log: bool = False,
-    reference: float | None = None,
-) -> str:
+def lines(every: Sequence[Line], *, x_name: str, y_name: str, log: bool = False, reference: float | None = None) -> str:
     """Return lines over a common axis, with intervals as whiskers and a legend below."""
     every = [_finite(line) for line in every]
     xs = sorted({x for line in every for x, _ in line.points})
@@ -171,7 +164,7 @@ def _finite(line: Line) -> Line:
     padded = [*line.intervals, *[None] * (len(line.points) - len(line.intervals))]
     kept = [(point, one) for point, one in zip(line.points, padded, strict=True) if math.isfinite(point[1])]
     intervals = [one if one is not None and math.isfinite(one.high - one.low) else None for _, one in kept]
-    return Line(name=line.name, points=[point for point, _ in kept], intervals=intervals if line.intervals else ())
+    return Line(line.name, [point for point, _ in kept], intervals if line.intervals else ())
 
 
 def _shift(place: int, n: int) -> float:

@@ -82,24 +82,20 @@ class Theorems(Result):
         )
         sections = [_overview(chosen, list(papers))]
         if wrong:
-            sections.append(Section(title="What does not hold as printed", parts=[_corrections(wrong)]))
-        sections += [Section(title=paper, parts=[_table_of(chosen, paper, results)]) for paper in papers]
+            sections.append(Section("What does not hold as printed", [_corrections(wrong)]))
+        sections += [Section(paper, [_table_of(chosen, paper, results)]) for paper in papers]
         return Report(
             title="Claims of the papers, checked by machine",
             about=", ".join(papers) or "no claims",
             lead=f"{len(chosen)} claims: " + ", ".join(f"{count} {name}" for name, count in counts.most_common()) + ".",
             answers=[
                 Answer(
-                    question="What holds as printed?",
-                    answer=f"{len(chosen) - len(wrong) - counts['open']} of {len(chosen)} claims",
-                    detail="proved, verified for the stated cases, or shown numerically",
+                    "What holds as printed?",
+                    f"{len(chosen) - len(wrong) - counts['open']} of {len(chosen)} claims",
+                    "proved, verified for the stated cases, or shown numerically",
                 ),
-                Answer(
-                    question="What does not?",
-                    answer=f"{len(wrong)} claims",
-                    detail="false, or proved only with the stated correction",
-                ),
-                Answer(question="How sure?", answer=derived, detail="each check has mutants that it must reject"),
+                Answer("What does not?", f"{len(wrong)} claims", "false, or proved only with the stated correction"),
+                Answer("How sure?", derived, "each check has mutants that it must reject"),
             ],
             sections=sections,
             made=[("verdicts", derived)],
@@ -251,7 +247,7 @@ def _overview(chosen: Sequence[Claim], papers: Sequence[str]) -> Section:
         [paper, *(str(sum(c.paper == paper and c.verdict.value == name for c in chosen)) for name in verdicts)]
         for paper in papers
     ]
-    return Section(title="By paper", parts=[Table(headings=["paper", *verdicts], rows=rows)])
+    return Section("By paper", [Table(headings=["paper", *verdicts], rows=rows)])
 
 
 def _corrections(wrong: Sequence[Claim]) -> Table:

@@ -119,25 +119,25 @@ class Thresholds(Result):
         chosen = next((item for item in rows if item[-1]), None)
         answers = [
             Answer(
-                question=f"Which {name}?",
-                answer="none is certified" if chosen is None else f"{chosen[0].threshold:g}",
-                detail="" if chosen is None else f"it accepts {100 * chosen[0].accepted:.1f} % of the decisions",
+                f"Which {name}?",
+                "none is certified" if chosen is None else f"{chosen[0].threshold:g}",
+                "" if chosen is None else f"it accepts {100 * chosen[0].accepted:.1f} % of the decisions",
             ),
             Answer(
-                question="How sure?",
-                answer=f"{100 * bound.confidence:g} % that the risk is at most {bound.level:g}",
-                detail=f"risk: {bound.risk}; sampling: {bound.sampling}; on fresh decisions from the same distribution",
+                "How sure?",
+                f"{100 * bound.confidence:g} % that the risk is at most {bound.level:g}",
+                f"risk: {bound.risk}; sampling: {bound.sampling}; on fresh decisions from the same distribution",
             ),
         ]
         if chosen is not None and isinstance(chosen[1], Interval):
-            answers.append(Answer(question="What is the gain?", answer=f"speedup {chosen[1]}"))
+            answers.append(Answer("What is the gain?", f"speedup {chosen[1]}"))
         answers.append(
             Answer(
-                question="What to measure next?",
-                answer="nothing: more labels would not help"
+                "What to measure next?",
+                "nothing: more labels would not help"
                 if search.labels_needed is None
                 else f"{search.labels_needed:,} labelled {bound.unit} in all",
-                detail=search.advice,
+                search.advice,
             )
         )
         table = filled(
@@ -157,7 +157,7 @@ class Thresholds(Result):
             about=_about(self.labelled),
             lead=search.verdict,
             answers=answers,
-            sections=[Section(title=f"Every {name}", parts=[*_picture(rows, bound.level, name), table])],
+            sections=[Section(f"Every {name}", [*_picture(rows, bound.level, name), table])],
             made=[("answers", str(labelled.n_answers) if self.labelled.clustered else "not stated")],
             notes=list(_notes(bound, self.speedup_from)),
         )
@@ -243,15 +243,15 @@ def _picture(rows: list[_Row], level: float, name: str) -> list[Part]:
     if len(kept) < 2:
         return []
     line = Line(
-        name="observed risk, one-sided limits",
-        points=[(row.threshold, row.risk) for row in kept],
-        intervals=[Interval(value=row.risk, low=row.low, high=row.high, digits=4) for row in kept],
+        "observed risk, one-sided limits",
+        [(row.threshold, row.risk) for row in kept],
+        [Interval(row.risk, row.low, row.high, digits=4) for row in kept],
     )
     picture = lines([line], x_name=name, y_name="risk", reference=level)
-    return [Picture(svg=picture, caption=f"The dashed line is the largest allowed risk, {level:g}.")]
+    return [Picture(picture, f"The dashed line is the largest allowed risk, {level:g}.")]
 
 
 def _risk(row: TestedThreshold) -> str | Interval:
     if row.trials and row.risk == row.risk:
-        return Interval(value=row.risk, low=row.low, high=row.high, digits=4)
+        return Interval(row.risk, row.low, row.high, digits=4)
     return f"at most {row.high:.4f}"

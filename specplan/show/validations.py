@@ -10,19 +10,7 @@ from calibrate.running.interleaved import BASELINE
 from specplan.check.validating.comparison import COLUMNS, compare
 from specplan.check.validating.load_prediction import METRICS
 from specplan.check.validating.run_record import as_lines
-from specplan.show.page import (
-    Answer,
-    Bullets,
-    Code,
-    Part,
-    Picture,
-    Report,
-    Section,
-    Table,
-    Text,
-    filled,
-    interval,
-)
+from specplan.show.page import Answer, Bullets, Code, Part, Picture, Report, Section, Table, Text, filled, interval
 from specplan.show.plans import advised
 from specplan.show.svg import Line, lines, scatter
 
@@ -49,12 +37,12 @@ def validation_report(validation: Validation, advice: Advice) -> Report:
         for row in validation.rows
     }
     sections = [
-        Section(title="Predicted and measured", parts=list(_rows(validation, points))),
+        Section("Predicted and measured", list(_rows(validation, points))),
         *_ranks(validation),
-        Section(title="To run the fastest", parts=list(advised(advice))),
+        Section("To run the fastest", list(advised(advice))),
     ]
     if validation.effective:
-        sections.append(Section(title="Run with", parts=[Code(text="\n".join(as_lines(validation.effective)))]))
+        sections.append(Section("Run with", [Code("\n".join(as_lines(validation.effective)))]))
     best = validation.fastest
     return Report(
         title=f"Validation of {validation.profile}",
@@ -73,30 +61,24 @@ def _answers(validation: Validation) -> Iterator[Answer]:
     measured = validation.fastest
     chosen = max(validation.rows, key=lambda row: row.prediction.speedup.value)
     c = measured.prediction.configuration
-    yield Answer(question="Which method is fastest?", answer=measured.name, detail=f"k1 = {c.k1}, k2 = {c.k2}")
+    yield Answer("Which method is fastest?", measured.name, f"k1 = {c.k1}, k2 = {c.k2}")
     lost = measured.measured.speedup.value / chosen.measured.speedup.value - 1.0
     comparison = (
         "it is also the measured best" if chosen is measured else f"the measured best is {100 * lost:.1f} % faster"
     )
-    yield Answer(
-        question="Was the choice right?", answer=chosen.name, detail=f"predicted to be the fastest; {comparison}"
-    )
+    yield Answer("Was the choice right?", chosen.name, f"predicted to be the fastest; {comparison}")
     good = sum(row.good for row in validation.rows)
     errors = [abs(row.error) for row in validation.rows]
     yield Answer(
-        question="How good are the predictions?",
-        answer=f"{good} of {len(validation.rows)} are good",
-        detail=f"mean absolute error {100 * sum(errors) / len(errors):.1f} %, largest {100 * max(errors):.1f} %; good: "
+        "How good are the predictions?",
+        f"{good} of {len(validation.rows)} are good",
+        f"mean absolute error {100 * sum(errors) / len(errors):.1f} %, largest {100 * max(errors):.1f} %; good: "
         "error within 10 %, or the measurement inside its predicted interval",
     )
-    yield Answer(
-        question="At which load?", answer="One answer at a time", detail="under load: specplan validate --concurrency"
-    )
+    yield Answer("At which load?", "One answer at a time", "under load: specplan validate --concurrency")
     worst = max(validation.rows, key=lambda row: abs(row.error))
     yield Answer(
-        question="What to measure next?",
-        answer=f"More of {worst.name}",
-        detail=f"it has the largest error, {100 * worst.error:+.1f} %",
+        "What to measure next?", f"More of {worst.name}", f"it has the largest error, {100 * worst.error:+.1f} %"
     )
 
 
@@ -123,20 +105,18 @@ def _rows(validation: Validation, points: Mapping[str, Sequence[tuple[float, flo
     )
     often = "" if validation.runs.n_plain == 1 else f", which answered each {validation.runs.n_plain} times"
     yield Text(
-        text="Speedup over plain decoding of the same questions, ratio of totals, 95 % intervals. Next measurement: "
+        "Speedup over plain decoding of the same questions, ratio of totals, 95 % intervals. Next measurement: "
         "the predicted interval of a speedup measured on as many fresh questions. A prediction is good if the "
         f"measurement is inside it, or the error within 10 %. Plain decoding{often}: "
         f"{1e3 * base.seconds_per_answer:.0f} ms/answer, right answers {_share(base.accuracy)}."
     )
     remarks = [*_slowdown(validation), *_replays(validation)]
     if remarks:
-        yield Bullets(items=remarks)
+        yield Bullets(remarks)
     if len(validation.rows) > 1:
         bars = {row.name: (interval(row.prediction.speedup), interval(row.measured.speedup)) for row in validation.rows}
         picture = scatter(points, x_name="predicted speedup", y_name="measured speedup", intervals=bars)
-        yield Picture(
-            svg=picture, caption="On the dashed line predicted equals measured. Bars: 95 % intervals of both."
-        )
+        yield Picture(picture, "On the dashed line predicted equals measured. Bars: 95 % intervals of both.")
 
 
 def _value(number: float | None) -> str:
@@ -179,9 +159,7 @@ def _ranks(validation: Validation) -> Iterator[Section]:
     compared = compare(validation)
     if compared is not None:
         title = f"How well predictions rank the {len(compared.names)} rows, and simpler ones from the same profile"
-        yield Section(
-            title=title, parts=[Table(headings=COLUMNS, rows=compared.cells()), Bullets(items=compared.notes())]
-        )
+        yield Section(title, [Table(headings=COLUMNS, rows=compared.cells()), Bullets(compared.notes())])
 
 
 def load_validation_report(validation: LoadValidation) -> Report:
@@ -192,31 +170,29 @@ def load_validation_report(validation: LoadValidation) -> Report:
     if len({row.clients for row in rows}) > 1:
         drawn = [
             Line(
-                name=f"{name}, {side}",
-                points=[(float(row.clients), getattr(row, side)["gain"].value) for row in rows if row.name == name],
-                intervals=[interval(getattr(row, side)["gain"]) for row in rows if row.name == name],
+                f"{name}, {side}",
+                [(float(row.clients), getattr(row, side)["gain"].value) for row in rows if row.name == name],
+                [interval(getattr(row, side)["gain"]) for row in rows if row.name == name],
             )
             for name in kinds
             for side in ("predicted", "measured")
         ]
         picture = lines(drawn, x_name="clients", y_name="gain", log=True, reference=1.0)
-        parts.append(
-            Picture(svg=picture, caption="Gain over plain decoding with the same number of clients, 95 % intervals.")
-        )
-    parts += [_gains(validation), _speeds(validation), _choices(validation), Bullets(items=list(_remarks(validation)))]
+        parts.append(Picture(picture, "Gain over plain decoding with the same number of clients, 95 % intervals."))
+    parts += [_gains(validation), _speeds(validation), _choices(validation), Bullets(list(_remarks(validation)))]
     inside = sum(row.inside for row in rows)
     answers = [
         Answer(
-            question=f"Which method at {one.clients} clients?",
-            answer=one.best,
-            detail=f"measured; predicted: {one.chosen}, which is {100 * one.regret.value:.1f} % slower",
+            f"Which method at {one.clients} clients?",
+            one.best,
+            f"measured; predicted: {one.chosen}, which is {100 * one.regret.value:.1f} % slower",
         )
         for one in validation.verdicts
     ]
-    sure = Answer(question="How sure?", answer=f"{inside} of {len(rows)} gains are inside their 95 % interval")
-    shown = [Section(title="Predicted and measured", parts=parts)]
+    sure = Answer("How sure?", f"{inside} of {len(rows)} gains are inside their 95 % interval")
+    shown = [Section("Predicted and measured", parts)]
     if validation.effective:
-        shown.append(Section(title="Run with", parts=[Code(text="\n".join(as_lines(validation.effective)))]))
+        shown.append(Section("Run with", [Code("\n".join(as_lines(validation.effective)))]))
     off = ["at none of these loads" if load is None else f"from {load} clients on" for load in validation.off_from]
     return Report(
         title=f"Validation of {validation.profile} under load",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
 from specplan.check.scoreboard.deployments import facts_of, loaded_parallel, precision_of, with_engines_cache
-from specplan.check.scoreboard.doubts import doubts_of_loaded, in_flight, twins
-from specplan.check.scoreboard.outcomes import Choice, Outcome, Refused
+from specplan.check.scoreboard.doubts import doubts_of_loaded, in_flight, server_of, twins
 from specplan.check.scoreboard.rows import Loaded
+from specplan.check.scoreboard.score import Choice, Outcome
 from specplan.check.scoreboard.served import bucket
 from theory.errors import SpecplanError
 from theory.hardware.engines import is_priced, nearest_engine
@@ -19,7 +19,7 @@ from theory.hardware.half_widths import FIRST_TOKEN, TIME_PER_TOKEN, around, hal
 from theory.hardware.loads import ClosedLoop, closed_loop
 from theory.hardware.passes import PassModel
 
-__all__ = ["LoadedRows", "loop_of", "model_of"]
+__all__ = ["engine_notes", "loaded_outcomes", "loop_of", "model_of", "rate_of"]
 
 _DRAWN: Final = 0.9
 """Mean length over the length named: InferenceX draws lengths evenly from 80 to 100 % of it."""
@@ -34,11 +34,8 @@ def model_of(row: Loaded) -> PassModel:
     ------
     SpecplanError : a model, GPU, format or engine that is not known.
     """
-    facts, engine, gpu = (
-        facts_of(row.model_path),
-        nearest_engine(row.backend, row.backend_version),
-        gpu_named(row.system),
-    )
+    facts, gpu = facts_of(row.model_path), gpu_named(row.system)
+    engine = nearest_engine(row.backend, row.backend_version)
     precision = precision_of(facts, row.gemm_quant_mode or row.precision, row.moe_quant_mode)
     return PassModel(
         gpu=gpu,
@@ -69,24 +66,17 @@ def rate_of(row: Loaded) -> float | None:
     return 2.0 * weights * tokens / model.gpu.sheet.rate(of.arithmetic)
 
 
-class LoadedRows:
-    """All rows under load of a folder; together they show which repeat others, and which are not to be trusted."""
+def loaded_outcomes(rows: Iterable[Loaded]) -> Callable[[Loaded], list[Outcome]]:
+    """Return what predicts a row: time per output token and to first token; all rows show which to trust.
 
-    def __init__(self, rows: Iterable[Loaded]) -> None:
-        rows = tuple(rows)
-        self._twins = twins(rows)
-        self._doubts = doubts_of_loaded(rows, rate_of)
-        self.notes: tuple[str, ...] = tuple(_nearest(rows))
+    The function raises a SpecplanError as `model_of`, and of a row that repeats another one's measurement.
+    """
+    rows = tuple(rows)
+    repeated, doubts = twins(rows), doubts_of_loaded(rows, rate_of)
 
-    def outcomes(self, row: Loaded) -> list[Outcome | Refused]:
-        """Predict a row: time per output token and to first token.
-
-        Raises
-        ------
-        SpecplanError : as `model_of`.
-        """
-        if row.where in self._twins:
-            return [Refused(where=row.where, model=row.model_path, reason="repeats the measurement of another row")]
+    def outcomes(row: Loaded) -> list[Outcome]:
+        if row.where in repeated:
+            raise SpecplanError("repeats the measurement of another row")
         model = model_of(row)
         times = closed_loop(model, loop_of(row))
         first = Outcome(
@@ -98,7 +88,7 @@ class LoadedRows:
             measured=row.ttft_ms,
             predicted=1e3 * times.to_first_token,
             interval=around(1e3 * times.to_first_token, half_width(FIRST_TOKEN, model)),
-            doubt=self._doubts.get(row.where),
+            doubt=doubts.get(row.where),
         )
         per_token = replace(
             first,
@@ -110,9 +100,11 @@ class LoadedRows:
         )
         return [per_token, first]
 
+    return outcomes
 
-def _nearest(rows: Iterable[Loaded]) -> Iterator[str]:
-    """Engines of rows whose version is not said or not priced, and what is taken for it."""
+
+def engine_notes(rows: Iterable[Loaded]) -> Iterator[str]:
+    """Yield the engines of rows whose version is not said or not priced, and what is taken for it."""
     for name, version in sorted({(row.backend, row.backend_version) for row in rows}):
         try:
             taken = nearest_engine(name, version).version
@@ -138,15 +130,7 @@ def _labels(row: Loaded, model: PassModel) -> dict[str, str]:
 
 def _choices(row: Loaded, model: PassModel, predicted: float) -> tuple[Choice, ...]:
     """The GPUs as a choice: for the least time at a concurrency, and at equal load on the same number of GPUs."""
-    alike = (
-        row.model_path,
-        row.system,
-        row.precision,
-        row.backend,
-        row.backend_version,
-        f"{row.isl:.0f}",
-        f"{row.osl:.0f}",
-    )
+    alike = (*server_of(row), f"{row.isl:.0f}", f"{row.osl:.0f}")
     parallel = model.parallel
     option = f"tp={parallel.tp} dp={parallel.dp} ep={parallel.ep}"
     share = math.floor(in_flight(row) / parallel.gpus * 1000.0) / 1000.0

@@ -8,8 +8,8 @@ from typing import Final
 
 from specplan.check.scoreboard.deployments import facts_of, precision_of, served_parallel
 from specplan.check.scoreboard.doubts import served_doubt
-from specplan.check.scoreboard.outcomes import Outcome
 from specplan.check.scoreboard.rows import Served, Steady
+from specplan.check.scoreboard.score import Outcome
 from specplan.worlds.model_files import ModelFacts
 from theory.hardware.engines import engine_named, nearest_engine
 from theory.hardware.gpus import gpu_named
@@ -17,10 +17,8 @@ from theory.hardware.half_widths import ITERATION, around, half_width
 from theory.hardware.passes import PassModel
 from theory.hardware.work import Work
 
-__all__ = ["ENGINE", "bucket", "iteration_of", "served_iteration", "served_outcome", "steady_outcome", "unexplained"]
+__all__ = ["bucket", "iteration_of", "served_iteration", "served_outcome", "steady_outcome", "unexplained"]
 
-ENGINE: Final = ("vllm", "0.11.1")
-"""Engine that served the ML.ENERGY Benchmark v3."""
 _PROMPT_TOKENS: Final = {"gpqa": 250.0}
 """Mean prompt, by task; the table does not say it (its README gives these two)."""
 _OTHER_PROMPT: Final = 150.0
@@ -41,7 +39,7 @@ def served_iteration(row: Served) -> tuple[ModelFacts, PassModel, Work]:
         shape=facts.shape,
         precision=precision_of(facts, row.weight_precision),
         parallel=served_parallel(row),
-        engine=engine_named(*ENGINE),
+        engine=engine_named("vllm", "0.11.1"),  # which served the ML.ENERGY Benchmark v3
     )
     context = row.mean_pos_len_biased + _PROMPT_TOKENS.get(row.task, _OTHER_PROMPT)
     return facts, model, Work(sequences=row.avg_batch, context=context)

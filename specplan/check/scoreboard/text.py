@@ -14,13 +14,11 @@ import numpy as np
 
 from specplan.check.scoreboard.board import Board
 from specplan.check.scoreboard.operators import OperatorErrors
-from specplan.check.scoreboard.outcomes import Outcome
-from specplan.check.scoreboard.score import Score, by_label, regrets, score
+from specplan.check.scoreboard.score import Outcome, Score, by_label, regrets, score
 from specplan.output import SCREEN, table
 
 __all__ = ["as_csv", "as_json", "operators_text", "rows_text", "summary_text"]
 
-_HEADINGS: Final = ("rows", "n", "error", "median", "p90", "bias", "inside")
 _LEGEND: Final = (
     "error: mean of |predicted / measured - 1|, with its median and 90th percentile; bias: mean of predicted / "
     "measured - 1; inside: rows in their 95 % interval. Row by row: --rows."
@@ -36,9 +34,9 @@ def summary_text(board: Board) -> str:
             parts.append(_scores_text(quantity, counted))
             parts += _regret_text(counted)
         wide = [one for one in outcomes if one.doubt is None and one.wide is not None]
-        parts += _apart(f"{quantity}: {{}} rows have a wide interval", wide, [str(one.wide) for one in wide])
+        parts += _apart(quantity, "have a wide interval", wide, [str(one.wide) for one in wide])
         doubted = [one for one in outcomes if one.doubt is not None]
-        parts += _apart(f"{quantity}: {{}} rows are not trusted", doubted, [str(one.doubt) for one in doubted])
+        parts += _apart(quantity, "are not trusted", doubted, [str(one.doubt) for one in doubted])
     if board.refused:
         reasons = _counted([one.reason for one in board.refused])
         parts.append("\n".join([f"{len(board.refused)} rows are not predicted", *reasons]))
@@ -99,27 +97,15 @@ def as_json(board: Board) -> dict[str, Any]:
 
 def as_csv(board: Board) -> str:
     """One line per row, refused ones with their reason."""
-    labels = list(dict.fromkeys(key for one in board.outcomes for key in one.labels))
-    heads = [
-        "row",
-        "quantity",
-        "unit",
-        "model",
-        *labels,
-        "measured",
-        "predicted",
-        "low",
-        "high",
-        "error",
-        "doubt",
-        "refused",
-    ]
+    labels = dict.fromkeys(key for one in board.outcomes for key in one.labels)
+    heads = [*("row", "quantity", "unit", "model"), *labels, *("measured", "predicted", "low", "high", "error")]
+    heads += ["doubt", "refused"]
     out = io.StringIO()
     writer = csv.DictWriter(out, heads, restval="", extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     for one in board.outcomes:
         plain = _plain(one)
-        writer.writerow({**one.labels, **plain, "doubt": one.doubt or "", "wide": one.wide or ""})
+        writer.writerow({**one.labels, **plain})
     for left in board.refused:
         writer.writerow({"row": left.where, "model": left.model, "refused": left.reason})
     return out.getvalue().rstrip("\n")
@@ -143,22 +129,22 @@ def _scores_text(quantity: str, counted: Sequence[Outcome]) -> str:
     for label in _labels(counted):
         groups = by_label(counted, label)
         if len(groups) > 1 or label == "model":
-            names = {value: value.rpartition("/")[2] if label == "model" else f"{label} {value}" for value in groups}
-            lines += [_line(names[value], one) for value, one in groups.items()]
+            lines += [
+                _line(value.rpartition("/")[2] if label == "model" else f"{label} {value}", one)
+                for value, one in groups.items()
+            ]
     whole = score(counted)
     said = (
         f"The {whole.n} rows of {quantity} are predicted {100 * whole.mean:.1f} % off in the mean, "
         f"{100 * whole.median:.1f} % in the median; {100 * whole.coverage:.0f} % are inside their 95 % interval, whose "
         f"half-width is ±{100 * np.expm1(whole.half_width):.0f} % in the median."
     )
-    return f"{_filled(said)}\n\n{table(_HEADINGS, lines)}"
+    return f"{_filled(said)}\n\n{table(['rows', 'n', 'error', 'median', 'p90', 'bias', 'inside'], lines)}"
 
 
 def _line(name: str, one: Score) -> list[str]:
-    return [
-        name, str(one.n), f"{one.mean:.1%}", f"{one.median:.1%}", f"{one.p90:.1%}", f"{one.signed:+.1%}",
-        f"{one.coverage:.0%}",
-    ]  # fmt: skip
+    errors = [f"{one.mean:.1%}", f"{one.median:.1%}", f"{one.p90:.1%}", f"{one.signed:+.1%}"]
+    return [name, str(one.n), *errors, f"{one.coverage:.0%}"]
 
 
 def _regret_text(outcomes: Sequence[Outcome]) -> list[str]:
@@ -176,12 +162,12 @@ def _regret_text(outcomes: Sequence[Outcome]) -> list[str]:
     return lines
 
 
-def _apart(heading: str, outcomes: Sequence[Outcome], reasons: Sequence[str]) -> list[str]:
+def _apart(quantity: str, what: str, outcomes: Sequence[Outcome], reasons: Sequence[str]) -> list[str]:
     """Rows that are not scored with the others, by reason."""
     if not outcomes:
         return []
-    whole = score(outcomes)
-    heading = f"{heading.format(len(outcomes))}, not counted above: error {whole.mean:.1%}, {whole.coverage:.0%} inside"
+    off = score(outcomes)
+    heading = f"{quantity}: {off.n} rows {what}, not counted above: error {off.mean:.1%}, {off.coverage:.0%} inside"
     return ["\n".join([_filled(heading), *_counted(reasons)])]
 
 

@@ -67,14 +67,7 @@ def of_profile(profile: Profile) -> dict[str, Any]:
 
 
 def of_models(models: MeasurableModels, roles: Mapping[str, Any], clock: WallClock) -> dict[str, Any]:
-    """Return the models by role, their engines and their settings.
-
-    Parameters
-    ----------
-    models : the opened models.
-    roles : engine by role.
-    clock : clock that runs them.
-    """
+    """Return the opened models and their engines by role, and their settings with the clock's."""
     engines = {
         engine.name: {name: value for name, value in engine.describe().items() if name != "pid"}
         for engine in roles.values()

@@ -10,24 +10,9 @@ from typing import TYPE_CHECKING, Final
 from specplan.planning.loads.from_options import settings_for
 from specplan.planning.loads.load_plan import NamesPlan
 from specplan.planning.loads.statements import k_table
+from specplan.show.loads import words
 from specplan.show.loads.assumed import assumed_by_plan
 from specplan.show.loads.gpu_types import break_evens, cheapest, unit
-from specplan.show.loads.words import (
-    at_load,
-    beyond_timings,
-    by_prompts,
-    costs_from,
-    depths,
-    dollars_each,
-    median_and_90th,
-    named,
-    not_considered,
-    one_k,
-    policies,
-    switch_off,
-    title,
-    verdict,
-)
 from specplan.show.page import (
     Answer,
     Bullets,
@@ -62,18 +47,15 @@ def load_plan_report(plan: NamesPlan) -> Report:
     """Return the report of a plan from names."""
     deployment = plan.deployment
     answers = [
-        Answer(question=f"What to do at {at_load(load)}?", answer=verdict(plan, load, rows).partition(": ")[2])
+        Answer(f"What to do at {words.at_load(load)}?", words.verdict(plan, load, rows).partition(": ")[2])
         for load, rows in plan.loads
     ]
     return Report(
         title=f"Plan for {deployment.target.name}",
-        about=title(deployment),
-        lead=verdict(plan, *plan.loads[0]),
+        about=words.title(deployment),
+        lead=words.verdict(plan, *plan.loads[0]),
         answers=[*answers, *_answers(plan)],
-        sections=[
-            Section(title="By load", parts=[*load_parts(plan), *_every_k(plan)]),
-            Section(title="To run it", parts=list(_running(plan))),
-        ],
+        sections=[Section("By load", [*load_parts(plan), *_every_k(plan)]), Section("To run it", list(_running(plan)))],
         notes=list(_notes(plan)),
     )
 
@@ -82,21 +64,20 @@ def gpus_report(plans: GpuPlans) -> Report:
     """Return the report of plans on several types of GPUs: costs by load, then each plan's tables and commands."""
     deployment = plans.loads[0][0].plan.deployment
     answers = [
-        Answer(question=f"What is cheapest at {at_load(rows[0].load)}?", answer=cheapest(plans, rows))
-        for rows in plans.loads
+        Answer(f"What is cheapest at {words.at_load(rows[0].load)}?", cheapest(plans, rows)) for rows in plans.loads
     ]
-    sections = [Section(title="Costs by load", parts=[*_costs(plans), *(_priced(plans, rows) for rows in plans.loads)])]
+    sections = [Section("Costs by load", [*_costs(plans), *(_priced(plans, rows) for rows in plans.loads)])]
     for one in plans.plans:
         on = one.deployment
         price = f", {on.gpu_price:g} $/h each" if plans.priced else ""
         parts = [*load_parts(one), *_every_k(one), *_running(one)]
-        sections.append(Section(title=f"On {on.gpus} x {on.gpu.name}{price}", parts=parts))
+        sections.append(Section(f"On {on.gpus} x {on.gpu.name}{price}", parts))
     notes = dict.fromkeys(note for one in plans.plans for note in _notes(one))
     return Report(
         title=f"Plans for {deployment.target.name} by type of GPU",
         about=f"prompts of {deployment.prompt_tokens} tokens, answers of {deployment.answer_tokens}",
         lead=cheapest(plans, plans.loads[0]),
-        answers=[*answers, Answer(question="Where does the cheapest type change?", answer=break_evens(plans))],
+        answers=[*answers, Answer("Where does the cheapest type change?", break_evens(plans))],
         sections=sections,
         notes=[*(f"not planned for {name}: {why}" for name, why in plans.refused.items()), *notes],
     )
@@ -109,15 +90,15 @@ def _costs(plans: GpuPlans) -> Iterator[Part]:
         points.setdefault(one.gpu, []).append((float(one.size or 0.0), one.per_million))
     if len(plans.loads) > 1:
         x_name = "answers at once" if plans.loads[0][0].load.concurrency else "answers per second"
-        drawn = [Line(name=name, points=each) for name, each in points.items()]
+        drawn = [Line(name, each) for name, each in points.items()]
         svg = lines(drawn, x_name=x_name, y_name=f"{unit(plans)} per million tokens", log=True)
-        yield Picture(svg=svg, caption=f"{unit(plans)} per million tokens by load, of the best option on each type.")
+        yield Picture(svg, f"{unit(plans)} per million tokens by load, of the best option on each type.")
 
 
 def _priced(plans: GpuPlans, rows: Sequence[Priced]) -> Table:
     return Table(
         headings=[
-            at_load(rows[0].load),
+            words.at_load(rows[0].load),
             "best",
             f"{unit(plans)}/M tokens, 95 % interval",
             f"{unit(plans)}/answer",
@@ -126,8 +107,8 @@ def _priced(plans: GpuPlans, rows: Sequence[Priced]) -> Table:
         rows=[
             [
                 f"{one.gpus} x {one.gpu}",
-                named(one.plan, one.row.option),
-                Interval(value=one.per_million, low=one.low, high=one.high),
+                words.named(one.plan, one.row.option),
+                Interval(one.per_million, one.low, one.high),
                 brief(one.dollars.per_answer, 2),
                 "met" if one.row.meets else "missed",
             ]
@@ -141,16 +122,16 @@ def _answers(plan: NamesPlan) -> Iterator[Answer]:
     load, (best, *_) = plan.loads[0]
     gpus = plan.deployment.gpus
     yield Answer(
-        question="Per GPU?",
-        answer=f"{best.tokens_per_s / gpus:.0f} tokens/s for each GPU",
-        detail=f"{brief(gpus / best.answers_per_s)} GPU seconds for an answer, at {at_load(load)}",
+        "Per GPU?",
+        f"{best.tokens_per_s / gpus:.0f} tokens/s for each GPU",
+        f"{brief(gpus / best.answers_per_s)} GPU seconds for an answer, at {words.at_load(load)}",
     )
     if best.errors:
         largest = max(best.errors, key=best.errors.__getitem__)
         yield Answer(
-            question="What to measure next?",
-            answer=largest,
-            detail=f"it leaves ±{100 * best.errors[largest]:.0f} % of the gain open, the largest part",
+            "What to measure next?",
+            largest,
+            f"it leaves ±{100 * best.errors[largest]:.0f} % of the gain open, the largest part",
         )
 
 
@@ -163,10 +144,10 @@ def load_parts(plan: LoadPlan) -> Iterator[Part]:
         yield from [times] if len(times.headings) > 1 else []
     if plan.curve.gains:
         yield _curve(plan)
-        yield Text(text=switch_off(plan))
-    notes = [*beyond_timings(plan), *(f"Not planned: {why}." for why in plan.beyond)]
+        yield Text(words.switch_off(plan))
+    notes = [*words.beyond_timings(plan), *(f"Not planned: {why}." for why in plan.beyond)]
     if notes:
-        yield Bullets(items=notes)
+        yield Bullets(notes)
 
 
 def _curves(plan: LoadPlan) -> list[Line]:
@@ -181,7 +162,7 @@ def _curves(plan: LoadPlan) -> list[Line]:
         option = next(option for option in plan.curve.options[kind] if option is not None)
         points = [(float(n), gain) for n, (gain, _) in sorted(known.items())]
         ends = [ends for _, (_, ends) in sorted(known.items())]
-        drawn.append(Line(name=plan.simulator.name_of(option.configuration), points=points, intervals=ends))
+        drawn.append(Line(plan.simulator.name_of(option.configuration), points, ends))
     return drawn
 
 
@@ -189,17 +170,17 @@ def _picture(plan: LoadPlan) -> Iterator[Part]:
     drawn = _curves(plan)
     if drawn and len(plan.curve.answers) > 1:
         yield Picture(
-            svg=lines(drawn, x_name="answers at once", y_name="gain", log=True, reference=1.0),
-            caption=f"Gain over plain decoding on {plan.simulator.place}, with 95 % intervals where it was simulated "
+            lines(drawn, x_name="answers at once", y_name="gain", log=True, reference=1.0),
+            f"Gain over plain decoding on {plan.simulator.place}, with 95 % intervals where it was simulated "
             "at length; the dashed line is plain decoding.",
         )
 
 
 def _gains(plan: LoadPlan, load: Load, rows: Sequence[LoadRow]) -> Table:
     per, n = ("GPU s", plan.deployment.gpus) if isinstance(plan, NamesPlan) else ("s", load.concurrency)
-    dollars = [dollars_each(plan, row) for row in rows]
+    dollars = [words.dollars_each(plan, row) for row in rows]
     return filled(
-        (at_load(load), [named(plan, row.option) for row in rows]),
+        (words.at_load(load), [words.named(plan, row.option) for row in rows]),
         ("GPUs" if isinstance(plan, NamesPlan) else "engines", [row.option.arrangement.text for row in rows]),
         ("gain, 95 % interval", [interval(row.gain) for row in rows]),
         ("tokens/s", [f"{row.tokens_per_s:.0f}" for row in rows]),
@@ -219,10 +200,10 @@ def _times(plan: LoadPlan, load: Load, rows: Sequence[LoadRow]) -> Table:
     assumed = isinstance(plan, NamesPlan)
     title = "Times, waste" + (", and the share of the interval (squared) that nobody has measured" if assumed else "")
     return filled(
-        (at_load(load), [named(plan, row.option) for row in rows]),
-        ("TTFT s", [median_and_90th(row, "ttft_s", 1.0) for row in rows]),
-        ("TPOT ms", [median_and_90th(row, "tpot_s", 1e3) for row in rows]),
-        ("answer s", [median_and_90th(row, "seconds", 1.0) for row in rows]),
+        (words.at_load(load), [words.named(plan, row.option) for row in rows]),
+        ("TTFT s", [words.median_and_90th(row, "ttft_s", 1.0) for row in rows]),
+        ("TPOT ms", [words.median_and_90th(row, "tpot_s", 1e3) for row in rows]),
+        ("answer s", [words.median_and_90th(row, "seconds", 1.0) for row in rows]),
         ("goodput/s", [brief(row.goodput) if plan.limits.binding else _NONE for row in rows]),
         ("draft waste", waste["draft"]),
         ("target waste", waste["target"]),
@@ -243,7 +224,7 @@ def _curve(plan: LoadPlan) -> Table:
         cells = [_with_depths(plan, *pair) for pair in zip(gains, curve.options[kind], strict=True)]
         rows.append([plan.simulator.name_of(first.configuration), *cells])
     headings = ["gain by answers at once", *map(str, curve.answers)]
-    names = dict.fromkeys(chain.from_iterable(depths(plan, one.configuration) for one in _options(plan)))
+    names = dict.fromkeys(chain.from_iterable(words.depths(plan, one.configuration) for one in _options(plan)))
     return Table(headings=headings, rows=rows, folded=True, summary=f"Gains by answers at once ({', '.join(names)})")
 
 
@@ -254,7 +235,7 @@ def _options(plan: LoadPlan) -> Iterator[Option]:
 def _with_depths(plan: LoadPlan, gain: float | None, option: Option | None) -> str:
     if gain is None or option is None:
         return _NONE
-    known = ", ".join(map(str, depths(plan, option.configuration).values()))
+    known = ", ".join(map(str, words.depths(plan, option.configuration).values()))
     return f"{gain:.2f}" + (f" ({known})" if known else "")
 
 
@@ -289,12 +270,14 @@ def _notes(plan: NamesPlan) -> Iterator[str]:
     if "cost of passes" in widest:
         fitted = plan.deployment.gpu.fitted
         how = "as measured on public rows of this GPU" if fitted else "on a GPU known by its data sheet"
-        how = "of which no measured row tells" if any("no measured row" in one for one in costs_from(plan)) else how
+        how = (
+            "of which no measured row tells" if any("no measured row" in one for one in words.costs_from(plan)) else how
+        )
         yield f"the cost of passes moves the gain by ±{100 * widest['cost of passes']:.0f} %, {how}"
-    yield from costs_from(plan)
+    yield from words.costs_from(plan)
     yield from (f"assumed: {one.text}" for one in assumed_by_plan(plan))
-    yield from filter(None, [one_k(plan), policies(plan), *by_prompts(plan)])
-    yield from (f"not considered: {one}" for one in not_considered(plan))
+    yield from filter(None, [words.one_k(plan), words.policies(plan), *words.by_prompts(plan)])
+    yield from (f"not considered: {one}" for one in words.not_considered(plan))
     made = plan.deployment
     for model in filter(None, (made.target, made.draft, made.judge, made.head, made.block)):
         yield from (f"{model.name}: {note}" for note in model.facts.notes)
@@ -304,18 +287,18 @@ def _running(plan: NamesPlan) -> Iterator[Part]:
     """Commands of each load, each set of them once."""
     together: dict[Settings, list[str]] = {}
     for load, rows in plan.loads:
-        together.setdefault(settings_for(plan, rows[0].option), []).append(at_load(load))
+        together.setdefault(settings_for(plan, rows[0].option), []).append(words.at_load(load))
     for settings, loads in together.items():
-        yield Text(text=f"At {', '.join(loads)}:")
-        yield Code(text="\n".join(settings.commands), shell=True)
+        yield Text(f"At {', '.join(loads)}:")
+        yield Code("\n".join(settings.commands), shell=True)
         yield from _file("adaptive.json", settings.adaptive)
         yield from _file("trtllm.json", settings.trtllm)
         yield from _file("Settings of the step-level client", settings.client)
         if settings.notes:
-            yield Bullets(items=settings.notes)
+            yield Bullets(settings.notes)
 
 
 def _file(name: str, data: Mapping[str, object] | None) -> Iterator[Part]:
     if data is not None:
-        yield Text(text=f"{name}:")
-        yield Code(text=json.dumps(data, sort_keys=True))
+        yield Text(f"{name}:")
+        yield Code(json.dumps(data, sort_keys=True))

@@ -10,22 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from sim.configuration import PLAIN
 from specplan.output import SCREEN, between, narrow, screen
+from specplan.show.loads import words
 from specplan.show.loads.assumed import assumed_by_plan
 from specplan.show.loads.gpu_types import cheapest, gpus_as_json, gpus_first_screen
 from specplan.show.loads.plain import plan_as_json
 from specplan.show.loads.reports import gpus_report, load_plan_report
-from specplan.show.loads.words import (
-    by_prompts,
-    costs_from,
-    depths,
-    dollars_each,
-    median_and_90th,
-    one_k,
-    policies,
-    switch_off,
-    title,
-    verdict,
-)
 from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
 from specplan.worlds.beliefs import MEASURE
@@ -55,7 +44,7 @@ class LoadsPlan(Result):
 
     def headline(self) -> str:
         """Return what to do at the first of the loads."""
-        return verdict(self.plan, *self.plan.loads[0])
+        return words.verdict(self.plan, *self.plan.loads[0])
 
     def parts(self, *, verbose: bool = False) -> Iterator[str]:
         """Yield what ``specplan plan --target`` prints, with ``verbose`` what it prints with ``-v``."""
@@ -63,9 +52,11 @@ class LoadsPlan(Result):
             yield as_text(self.report())
             return
         plan = self.plan
-        lead = "\n".join(textwrap.fill(verdict(plan, *plan.loads[i]), SCREEN) for i in sorted({0, len(plan.loads) - 1}))
-        yield screen(lead, title(plan.deployment) + ":", by_load(plan), *_by_means(plan))
-        pays = [switch_off(plan)] if plan.curve.gains else []  # for which other loads are simulated
+        lead = "\n".join(
+            textwrap.fill(words.verdict(plan, *plan.loads[i]), SCREEN) for i in sorted({0, len(plan.loads) - 1})
+        )
+        yield screen(lead, words.title(plan.deployment) + ":", by_load(plan), *_by_means(plan))
+        pays = [words.switch_off(plan)] if plan.curve.gains else []  # for which other loads are simulated
         yield screen([*pays, *(f"Not planned: {why}." for why in plan.beyond), *_below(plan)])
 
     def text(self, *, verbose: bool = False) -> str:
@@ -122,15 +113,19 @@ def _by_means(plan: NamesPlan) -> Iterator[str]:
 def by_load(plan: LoadPlan) -> str:
     """Return a table with a row for each load, without columns that say nothing."""
     best = [(load.text, rows[0]) for load, rows in plan.loads]
-    known = [depths(plan, row.option.configuration) for _, row in best]
+    known = [words.depths(plan, row.option.configuration) for _, row in best]
     columns = [
         ("load", [load for load, _ in best]),
         ("best", [plan.simulator.name_of(row.option.configuration) for _, row in best]),
         *((name, [str(one.get(name, "–")) for one in known]) for name in ("k1", "k", "k2")),
         ("gain", [_gain(row) for _, row in best]),
         ("tokens/s", [f"{row.tokens_per_s:.0f}" for _, row in best]),
-        ("answer s", [median_and_90th(row, "seconds", 1.0) for _, row in best]),
-        *zip(("$/M tokens", "$/answer"), zip(*(dollars_each(plan, row) for _, row in best), strict=True), strict=True),
+        ("answer s", [words.median_and_90th(row, "seconds", 1.0) for _, row in best]),
+        *zip(
+            ("$/M tokens", "$/answer"),
+            zip(*(words.dollars_each(plan, row) for _, row in best), strict=True),
+            strict=True,
+        ),
     ]
     return narrow(columns, long=1)
 
@@ -141,13 +136,13 @@ def _gain(row: LoadRow) -> str:
 
 def _below(plan: NamesPlan) -> Iterator[str]:
     yield from (f"Assumed: {one.text}." for one in assumed_by_plan(plan))
-    yield from filter(None, [one_k(plan), policies(plan), *by_prompts(plan, ending=True)])
+    yield from filter(None, [words.one_k(plan), words.policies(plan), *words.by_prompts(plan, ending=True)])
     widest = {name: part for _, rows in plan.loads for name, part in rows[0].errors.items() if part > 0.0}
     if widest:
         name = max(widest, key=lambda one: widest[one])
         how = f" To narrow it: {MEASURE[name]}." if name in MEASURE else ""
         yield f"Most of the interval, ±{100 * widest[name]:.0f} %, is {name}.{how}"
-    yield from (f"{text[0].upper()}{text[1:]}." for text in costs_from(plan))
+    yield from (f"{text[0].upper()}{text[1:]}." for text in words.costs_from(plan))
     names = [*plan.unknown, *plan.deployment.passed_over]
     if names:
         yield f"Not considered (why: -v): {', '.join(names)}."

@@ -64,12 +64,12 @@ def test_a_report_is_not_overwritten(tmp_path: Path) -> None:
 def test_what_is_not_known_is_not_drawn() -> None:
     from specplan.show.page import Report, Section, Table
 
-    unknown = Interval(value=math.nan, low=0.0, high=math.inf)
-    known = Interval(value=1.0, low=0.5, high=math.inf)
+    unknown = Interval(math.nan, 0.0, math.inf)
+    known = Interval(1.0, 0.5, math.inf)
     table = Table(headings=["x"], rows=[[unknown], [known]])
-    page = as_html(Report(title="", about="", lead="", answers=[], sections=[Section(title="", parts=[table])]), [], "")
+    page = as_html(Report(title="", about="", lead="", answers=[], sections=[Section("", [table])]), [], "")
     assert page.count("<svg") == 1
-    line = Line(name="a", points=[(1.0, 1.0), (2.0, math.nan), (3.0, 2.0)], intervals=[known, unknown, None])
+    line = Line("a", [(1.0, 1.0), (2.0, math.nan), (3.0, 2.0)], [known, unknown, None])
     assert "nan" not in lines([line], x_name="x", y_name="y")
     assert lines([line], x_name="x", y_name="y").count("<circle") == 2
 

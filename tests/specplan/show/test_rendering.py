@@ -11,19 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from specplan.show.page import (
-    Answer,
-    Bullets,
-    Code,
-    Interval,
-    Picture,
-    Report,
-    Section,
-    Table,
-    Text,
-    Widget,
-    cleaned,
-)
+from specplan.show.page import Answer, Bullets, Code, Interval, Picture, Report, Section, Table, Text, Widget, cleaned
 from specplan.show.rendering import as_html, as_markdown
 from specplan.show.saving import command_line, report_option
 from specplan.show.svg import Line, lines, scatter, ticks
@@ -56,27 +44,23 @@ class Seen(HTMLParser):
 
 def hostile(text: str = HOSTILE) -> Report:
     """A report in which every text is this one."""
-    drawn = lines(
-        [Line(name=text, points=[(1.0, 1.0), (2.0, 2.0)], intervals=[Interval(value=1, low=0, high=2), None])],
-        x_name=text,
-        y_name=text,
-    )
+    drawn = lines([Line(text, [(1.0, 1.0), (2.0, 2.0)], [Interval(1, 0, 2), None])], x_name=text, y_name=text)
     parts = [
-        Text(text=text),
-        Bullets(items=[text]),
-        Code(text=text),
-        Table(headings=[text, text], rows=[[text, Interval(value=1.5, low=1.0, high=2.0)]], reference=1.0),
+        Text(text),
+        Bullets([text]),
+        Code(text),
+        Table(headings=[text, text], rows=[[text, Interval(1.5, 1.0, 2.0)]], reference=1.0),
         Table(headings=[text], rows=[[text]], folded=True, summary=text),
-        Picture(svg=drawn, caption=text),
-        Picture(svg=scatter({text: [(1.0, 2.0, text), (2.0, 3.0, text)]}, x_name=text, y_name=text), caption=text),
-        Widget(data={text: [text], "grid": 1}, caption=text),
+        Picture(drawn, text),
+        Picture(scatter({text: [(1.0, 2.0, text), (2.0, 3.0, text)]}, x_name=text, y_name=text), text),
+        Widget({text: [text], "grid": 1}, text),
     ]
     return Report(
         title=text,
         about=text,
         lead=text,
-        answers=[Answer(question=text, answer=text, detail=text)],
-        sections=[Section(title=text, parts=parts)],
+        answers=[Answer(text, text, text)],
+        sections=[Section(text, parts)],
         notes=[text],
     )
 
@@ -176,8 +160,8 @@ def test_the_ledger_fits_a_megabyte(tmp_path: Path, ending: str) -> None:
 
 def points_across(*names: str) -> list[float]:
     """Where the points of lines with intervals stand whose only place is the middle of the drawing, px."""
-    told = [Interval(value=1.0, low=0.5, high=1.5)]
-    drawn = lines([Line(name=name, points=[(1.0, 1.0)], intervals=told) for name in names], x_name="x", y_name="y")
+    told = [Interval(1.0, 0.5, 1.5)]
+    drawn = lines([Line(name, [(1.0, 1.0)], told) for name in names], x_name="x", y_name="y")
     return [float(x) for x in re.findall(r'<circle cx="([0-9.]+)"', drawn)]
 
 
@@ -189,7 +173,7 @@ def test_points_stand_side_by_side_around_their_place() -> None:
 
 
 def test_a_scatter_holds_both_intervals_of_a_point() -> None:
-    wide = Interval(value=1.5, low=1.0, high=2.0), Interval(value=1.4, low=0.5, high=2.5)
+    wide = Interval(1.5, 1.0, 2.0), Interval(1.4, 0.5, 2.5)
     drawn = scatter({"a": [(1.5, 1.4, "a")]}, x_name="x", y_name="y", intervals={"a": wide})
     ends = [[float(end) for end in re.findall(rf'{axis}[12]="([0-9.]+)"', drawn)][-4:] for axis in "xy"]
     (x_low, x_high, x, _), (_, y, y_low, y_high) = ends

@@ -10,7 +10,6 @@ import pytest
 from specplan.check.reproducing import confspec
 from specplan.check.reproducing import lookahead_decoding as ld
 from specplan.check.reproducing import lookahead_reasoning as lr
-from specplan.check.reproducing.lookahead_trees import N_TREES, sibling_correlation, trees
 from specplan.planning.model_error import PUBLISHED_RULES, Row, rows
 from theory.branches import accepted_among
 from theory.published.lookahead_reasoning import TABLE_3, TREE_WIDTHS
@@ -67,18 +66,17 @@ def test_the_correlation_of_siblings_gives_back_the_acceptance() -> None:
     for row in TABLE_3.values():
         alpha, *others = map(float, row["acceptance"])
         for width, accepted in zip(TREE_WIDTHS[1:], others, strict=True):
-            found = sibling_correlation(alpha, accepted, width)
+            found = lr.sibling_correlation(alpha, accepted, width)
             assert 0.5 < found < 0.75
             assert accepted_among(alpha, width, found) == pytest.approx(accepted, abs=1e-5)
 
 
 def test_trees_of_table_3_are_predicted_with_nothing_fitted() -> None:
     """4.6 % with 60 answers; with 3 chance adds some percent."""
-    found = {(tree.dataset, tree.judge, tree.width): tree for tree in trees(n_answers=3)}
-    assert len(found) == N_TREES
-    assert fmean(abs(tree.predicted / tree.published - 1.0) for tree in found.values()) < 0.06
-    wide, narrow = (found["GSM8K", "7B", width].predicted for width in (8, 2))
-    assert wide < narrow
+    found = lr.trees(n_answers=3)
+    assert len(found) == lr.N_TREES
+    assert fmean(abs(predicted / published - 1.0) for predicted, published in found.values()) < 0.06
+    assert found["GSM8K", "7B", 8][0] < found["GSM8K", "7B", 2][0]
 
 
 def test_a_lenient_verifier_cannot_accept_more_than_there_is() -> None:

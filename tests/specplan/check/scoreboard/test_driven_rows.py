@@ -8,7 +8,7 @@ import pytest
 from public_tables import public_tables
 
 from specplan.check.scoreboard.board import hardware_board, speculation_board
-from specplan.check.scoreboard.driven import DrivenRows
+from specplan.check.scoreboard.driven import driven_outcomes
 from specplan.check.scoreboard.rows import Driven
 from specplan.check.scoreboard.score import score
 from theory.errors import ParameterError
@@ -65,7 +65,7 @@ def test_throughput_grows_with_requests_and_never_beyond_what_tokens_take(method
             kv_cache=cache, method=method, num_speculative_tokens=5, workload="gsm8k", concurrency=concurrency,
             throughput_tok_s=1.0, acceptance_length=2.9 if method != "none" else 1.0, itl_p50_ms=1.0, answer_tokens=256,
         )  # fmt: skip
-        speed, between = DrivenRows([row]).outcomes(row)
+        speed, between = driven_outcomes(row, None)
         assert before < speed.predicted < concurrency * row.acceptance_length / (1e-3 * between.predicted)
         before = speed.predicted
 
@@ -77,7 +77,7 @@ def test_an_unknown_model_is_refused() -> None:
         acceptance_length=1.0, itl_p50_ms=1.0, answer_tokens=256,
     )  # fmt: skip
     with pytest.raises(ParameterError, match="nobody/nothing"):
-        DrivenRows([row]).outcomes(row)
+        driven_outcomes(row, None)
 
 
 def test_single_iterations_are_predicted(tmp_path: Path) -> None:

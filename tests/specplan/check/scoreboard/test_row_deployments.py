@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specplan.check.scoreboard.deployments import (
-    loaded_parallel,
-    precision_of,
-    served_parallel,
-    with_engines_cache,
-)
+from specplan.check.scoreboard.deployments import loaded_parallel, precision_of, served_parallel, with_engines_cache
 from specplan.check.scoreboard.rows import Loaded, Served
 from specplan.worlds.model_files import shape_of
 from theory.errors import ParameterError

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specplan.check.scoreboard.outcomes import Choice, Outcome
-from specplan.check.scoreboard.score import by_label, regrets, score
+from specplan.check.scoreboard.score import Choice, Outcome, by_label, regrets, score
 from theory.hardware.half_widths import around
 
 
