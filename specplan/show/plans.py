@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from specplan.output import by_need
+from specplan.output import SCREEN, between, by_need, narrow, screen
 from specplan.show.loads.plain import loads_as_json
 from specplan.show.loads.reports import load_parts
-from specplan.show.loads.words import named, switch_off
+from specplan.show.loads.results import by_load
+from specplan.show.loads.words import beyond_timings, named, switch_off
 from specplan.show.page import (
     Answer,
     Bullets,
@@ -25,7 +27,6 @@ from specplan.show.page import (
     filled,
     interval,
 )
-from specplan.show.plan_screen import first_screen, summary, widest
 from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
 from specplan.show.svg import draw_timeline
@@ -37,8 +38,18 @@ if TYPE_CHECKING:
     from specplan.planning.latency import Timed
     from specplan.planning.loads.load_plan import LoadPlan
     from specplan.planning.planner import Plan, Row
+    from specplan.planning.predict import Prediction
 
 __all__ = ["ProfilePlan", "advised"]
+
+_SHOWN: Final = 12
+"""Methods on the first screen, plain decoding besides."""
+_WIDEST: Final = {
+    "sampling": "sampling of {n} answers",
+    "profile": "what the profile does not say about timings and step lengths",
+    "model": "the error of earlier predictions of this kind",
+}
+"""Source of error to its words on the screen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -64,7 +75,7 @@ class ProfilePlan(Result):
 
     def headline(self) -> str:
         """Return the recommendation, its gain and its cost in two sentences."""
-        return summary(self.ranking)
+        return f"{self.ranking.verdict} {_costs(self.best.prediction)}".strip()
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each method, best first, then the rows of each load."""
@@ -105,7 +116,80 @@ class ProfilePlan(Result):
 
     def text(self, *, verbose: bool = False) -> str:
         """Return the text of ``specplan plan``, with ``verbose`` that of ``specplan plan -v``."""
-        return as_text(_report(self, drawn=False)) if verbose else first_screen(self.ranking, self.timings, self.loads)
+        return as_text(_report(self, drawn=False)) if verbose else _first_screen(self)
+
+
+def _widest(ranking: Plan) -> tuple[str, str] | None:
+    """What the best row's interval is mostly made of, and what to measure next; None where it has no interval."""
+    errors = {name: part for name, part in ranking.best.prediction.errors.items() if part > 0.0}
+    if not errors:
+        return None
+    name, part = max(errors.items(), key=lambda error: error[1])
+    what = f"Most of the interval, ±{100 * part:.0f} %, comes from {_WIDEST[name].format(n=ranking.n_answers)}."
+    more = 4 * ranking.n_answers
+    if not ranking.measured:
+        drawn = f"Draw four times as many (-n {more}), or measure" if name == "sampling" else "Measure"
+        return what, f"{drawn} your own models: specplan calibrate"
+    if name == "model":
+        return what, "Run the row that you choose: specplan validate"
+    return what, f"Answer four times as many questions: specplan calibrate -n {more}"
+
+
+def _first_screen(plan: ProfilePlan) -> str:
+    """What fits a terminal of 80 columns: what to do, the best rows with plain decoding, what to measure next."""
+    ranking, timings = plan.ranking, plan.timings
+    shown = [r for i, r in enumerate(ranking.rows) if i < _SHOWN or not r.prediction.configuration.speculates]
+    about = f"{ranking.profile}, one answer at a time, at most {ranking.max_parallel} positions per target pass:"
+    loads = [] if plan.loads is None else [_by_load(plan.loads)]
+    below = [*_below(ranking, len(shown)), *timings.lines()[: timings.latency is not None]]
+    return screen(plan.headline(), about, _short_table(shown), *loads, below)
+
+
+def _costs(best: Prediction) -> str:
+    """Return what the best row needs: servers, tokens that the target generates, and how many answers are right."""
+    if not best.configuration.speculates:
+        return ""
+    servers = ["target", *(role for role in best.configuration.spec.roles if role in ("draft", "judge"))]
+    need = "one server" if len(servers) == 1 else f"{len(servers)} servers"
+    roles = " and ".join(filter(None, [", ".join(servers[:-1]), servers[-1]]))
+    kept = f"The target generates {1.0 + best.wasted_target:.2f} tokens for every token that it keeps"
+    text = f"You need {need}: {roles}. {kept}"
+    if best.accuracy is not None and best.baseline_accuracy is not None:
+        text += f"; {between(best.accuracy)} of the answers are right, {best.baseline_accuracy.value:.2f} without it"
+    return text + "."
+
+
+def _short_table(rows: Sequence[Row]) -> str:
+    """The rows in columns that say something: nothing is there twice, and none is empty."""
+    every = [row.prediction for row in rows]
+    depths = {name: [str(getattr(p.configuration, name)) for p in every] for name in ("k1", "k2")}
+    columns = [
+        ("method", [row.label for row in rows]),
+        *((name, cells) for name, cells in depths.items() if set(cells) != {"1"}),
+        ("speedup", [between(p.speedup) if p.configuration.speculates else f"{p.speedup.value:.2f}" for p in every]),
+        ("right", ["–" if p.accuracy is None else f"{p.accuracy.value:.2f}" for p in every]),
+        ("target tokens", [f"{1.0 + p.wasted_target:.2f}" for p in every]),
+    ]
+    return narrow(columns)
+
+
+def _by_load(loads: LoadPlan) -> str:
+    """The best at each load, and the load from which on plain decoding is best."""
+    said = [*beyond_timings(loads), *(f"Not planned: {why}." for why in loads.beyond), switch_off(loads)]
+    return "\n".join([by_load(loads), *(textwrap.fill(line, SCREEN) for line in said if line)])
+
+
+def _below(ranking: Plan, n_shown: int) -> Iterator[str]:
+    if (hidden := len(ranking.rows) - n_shown) > 0:
+        yield f"{hidden} slower rows are not shown."
+    if ranking.unknown:
+        yield f"Not evaluated, for lack of measurements: {', '.join(ranking.unknown)}."
+    if (doubt := _widest(ranking)) is not None:
+        yield "{} {}.".format(*doubt)
+    yield (
+        "speedup: over plain decoding, one answer at a time, [95 % interval]; target tokens: generated per token kept. "
+        "All rows, columns and assumptions, and the commands to run it: -v."
+    )
 
 
 def _knobs(c: Configuration) -> dict[str, Any]:
@@ -164,19 +248,16 @@ def _answers(plan: ProfilePlan) -> Iterator[Answer]:
             f"the interval covers: {parts}",
         )
     yield _at_load(plan)
+    device = plan.timings.device or plan.timings.profile.provenance.device
+    gpus = f"Timings of: {device}." if device else "The profile does not state the GPUs of its timings."
     yield Answer(
         "At what price?",
         f"{1.0 + p.wasted_target:.2f} target tokens generated per committed token",
         f"{p.peak_sequences} target sequences of {c.k2} tokens per pass at the peak; "
-        f"{p.wasted_draft:.2f} discarded draft tokens per committed token. {_device(plan)}",
+        f"{p.wasted_draft:.2f} discarded draft tokens per committed token. {gpus}",
     )
-    if (doubt := widest(plan.ranking)) is not None:
-        yield Answer("What to measure next?", doubt.remedy, doubt.what)
-
-
-def _device(plan: ProfilePlan) -> str:
-    device = plan.timings.device or plan.timings.profile.provenance.device
-    return f"Timings of: {device}." if device else "The profile does not state the GPUs of its timings."
+    if (doubt := _widest(plan.ranking)) is not None:
+        yield Answer("What to measure next?", doubt[1], doubt[0])
 
 
 def _at_load(plan: ProfilePlan) -> Answer:

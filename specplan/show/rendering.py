@@ -6,22 +6,25 @@ import base64
 import hashlib
 import math
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from specplan.output import SCREEN, screen, table
-from specplan.show.loads.pasting import broken, json_lines
 from specplan.show.page import Bullets, Code, Interval, Part, Picture, Report, Table, Text, Widget, cleaned
 from specplan.show.svg import interval_bar
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["as_html", "as_markdown", "as_text"]
+__all__ = ["as_html", "as_markdown", "as_text", "broken", "json_lines"]
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
+_INDENT: Final = "    "
+_TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|, |[^",]+|,')
+"""Strings of JSON, commas between values, and what is between these."""
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]|#~!])")
 
 
@@ -177,3 +180,63 @@ def _narrow(part: Table) -> Iterator[str]:
 def _columns(rows: Sequence[Sequence[str]], columns: Sequence[int]) -> str:
     headings, *body = ([row[i] for i in columns] for row in rows)
     return table(headings, body, width=SCREEN)
+
+
+def broken(command: str, indent: str = "  ") -> str:
+    """Return a shell command in lines that end in a backslash; an option keeps its value, JSON is broken at commas.
+
+    >>> print(broken("vllm serve m --port 8000"))
+      vllm serve m --port 8000
+    """
+    lines = indent
+    for first, *inside in _options(shlex.split(command)):
+        line = lines.rpartition("\n")[2]
+        fits = len(line) + len(first) + len("  \\") <= SCREEN or line == indent
+        lines += ("" if line == indent else " " if fits else f" \\\n{indent}{_INDENT}") + first
+        lines += "".join(f"\n{part}" for part in inside)
+    return lines
+
+
+def _options(words: list[str]) -> Iterator[list[str]]:
+    """Each option with its value, a word, or the lines of a value in JSON."""
+    i = 0
+    while i < len(words):
+        word, value = words[i], words[i + 1] if i + 1 < len(words) else "--"
+        if not word.startswith("--") or value.startswith("--"):
+            yield [word if re.fullmatch(r"\w+=[\w,]*", word) else shlex.quote(word)]  # assignments stay without quotes
+            i += 1
+            continue
+        text = f"{word} {shlex.quote(value)}"
+        yield [text] if len(text) + 8 <= SCREEN or not value.startswith("{") else _of_json(word, value)
+        i += 2
+
+
+def _of_json(option: str, value: str) -> list[str]:
+    first, *rest = json_lines(value, SCREEN - 2 * len(_INDENT) - len(option) - 4)
+    lines = [f"{option} '{first}", *(f"{2 * _INDENT}{line}" for line in rest)]
+    return [*lines[:-1], lines[-1] + "'"]
+
+
+def json_lines(text: str, width: int) -> list[str]:
+    """Return JSON in lines of a width where commas between values allow it; strings are not broken.
+
+    >>> json_lines('{"method": "mtp", "num_speculative_tokens": 3}', 30)
+    ['{"method": "mtp",', '"num_speculative_tokens": 3}']
+    """
+    lines = [""]
+    for part in _parts(text):
+        joined = f"{lines[-1]} {part}".strip()
+        lines[-1:] = [joined] if len(joined) <= width or not lines[-1] else [lines[-1], part]
+    return lines
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The text between commas that are in no string, each with its comma."""
+    part = ""
+    for token in _TOKENS.findall(text):
+        if token == ", ":
+            yield f"{part},"
+            part = ""
+        else:
+            part += token
+    yield part

@@ -43,8 +43,21 @@ class Theorems(Result):
         return tuple(name for name, result in self.derived.items() if not result.agrees)
 
     def headline(self) -> str:
-        """Return how many claims hold as printed."""
-        return _summary(self.claims, self.derived)
+        """Return how many claims hold as printed, and whether the derived verdicts agree."""
+        counts = Counter(item.verdict.value for item in self.claims)
+        verdicts = ", ".join(f"{n} {name}" for name, n in counts.most_common())
+        wrong = sum(item.needs_correction for item in self.claims)
+        unknown = counts["open"]
+        text = f"{len(self.claims) - wrong - unknown} of {len(self.claims)} claims hold as printed, {wrong} do not"
+        text += f", {unknown} are open" if unknown else ""
+        text += f": {verdicts}." if verdicts else "."
+        if not self.derived:
+            return text
+        agreeing = sum(result.agrees for result in self.derived.values())
+        work = sum(result.seconds for result in self.derived.values())
+        return (
+            f"{text} {agreeing} of {len(self.derived)} derived verdicts agree with the record ({work:.1f} s of work)."
+        )
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each claim."""
@@ -66,7 +79,7 @@ class Theorems(Result):
         """Return what ``specplan theorems`` prints, with ``verbose`` what it prints with ``-v``."""
         if self.in_full:
             return _one_claim(self.claims[0], self.derived[self.claims[0].id])
-        return as_text(self.report()) if verbose else _first_screen(self.claims, self.derived)
+        return as_text(self.report()) if verbose else _first_screen(self)
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
@@ -80,9 +93,13 @@ class Theorems(Result):
             if results
             else "as recorded; --verify derives them again"
         )
-        sections = [_overview(chosen, list(papers))]
+        headings, rows = _by_paper(chosen)
+        overview = Table([headings[0], *headings[2:]], [[name, *counts[1:]] for name, *counts in rows])
+        sections = [Section("By paper", [overview])]
         if wrong:
-            sections.append(Section("What does not hold as printed", [_corrections(wrong)]))
+            off = [[c.id, severity_of(c.id) or "–", c.source, c.statement, c.correction or "–"] for c in wrong]
+            corrections = Table(["id", "severity", "source", "as printed", "what holds"], off)
+            sections.append(Section("What does not hold as printed", [corrections]))
         sections += [Section(paper, [_table_of(chosen, paper, results)]) for paper in papers]
         return Report(
             title="Claims of the papers, checked by machine",
@@ -103,30 +120,14 @@ class Theorems(Result):
         )
 
 
-def _summary(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> str:
-    """How many claims hold as printed, and whether the derived verdicts agree."""
-    counts = Counter(item.verdict.value for item in chosen)
-    verdicts = ", ".join(f"{n} {name}" for name, n in counts.most_common())
-    wrong = sum(item.needs_correction for item in chosen)
-    unknown = counts["open"]
-    text = f"{len(chosen) - wrong - unknown} of {len(chosen)} claims hold as printed, {wrong} do not"
-    text += f", {unknown} are open" if unknown else ""
-    text += f": {verdicts}." if verdicts else "."
-    return f"{text} {_agreement(results)}." if results else text
-
-
-def _agreement(results: Mapping[str, Verification]) -> str:
-    agreeing = sum(result.agrees for result in results.values())
-    work = sum(result.seconds for result in results.values())
-    return f"{agreeing} of {len(results)} derived verdicts agree with the record ({work:.1f} s of work)"
-
-
-def _first_screen(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> str:
+def _first_screen(found: Theorems) -> str:
     """The verdicts in 80 columns: totals, and the gravest findings of whole papers or else each claim."""
-    blocks = [textwrap.fill(_summary(chosen, results), SCREEN)]
+    chosen, results = found.claims, found.derived
+    blocks = [textwrap.fill(found.headline(), SCREEN)]
     papers = _whole_papers(chosen)
     if len({item.paper for item in chosen}) > 1:
-        blocks.append(_by_paper(chosen))
+        headings, rows = _by_paper(chosen)
+        blocks.append(table(headings, rows))
     listed = [item for item in chosen if not papers or (item.id in results and not results[item.id].agrees)]
     if listed:
         blocks.append(_list(listed, results))
@@ -156,13 +157,14 @@ def _gravest(paper: str) -> str:
     return "\n".join([f"{paper}, the gravest:", *wrapped])
 
 
-def _by_paper(chosen: Sequence[Claim]) -> str:
+def _by_paper(chosen: Sequence[Claim]) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of a table: how many claims of each paper have each verdict."""
     verdicts = list(dict.fromkeys(item.verdict.value for item in chosen))
     rows = []
     for paper in dict.fromkeys(item.paper for item in chosen):
         counts = Counter(item.verdict.value for item in chosen if item.paper == paper)
         rows.append([paper, str(counts.total()), *(str(counts[name]) for name in verdicts)])
-    return table(["paper", "claims", *verdicts], rows)
+    return ["paper", "claims", *verdicts], rows
 
 
 def _list(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> str:
@@ -241,20 +243,6 @@ def _evidence_rows(name: str, evidence: Evidence) -> list[tuple[str, str]]:
     return rows
 
 
-def _overview(chosen: Sequence[Claim], papers: Sequence[str]) -> Section:
-    verdicts = list(dict.fromkeys(item.verdict.value for item in chosen))
-    rows = [
-        [paper, *(str(sum(c.paper == paper and c.verdict.value == name for c in chosen)) for name in verdicts)]
-        for paper in papers
-    ]
-    return Section("By paper", [Table(headings=["paper", *verdicts], rows=rows)])
-
-
-def _corrections(wrong: Sequence[Claim]) -> Table:
-    rows = [[c.id, severity_of(c.id) or "–", c.source, c.statement, c.correction or "–"] for c in wrong]
-    return Table(headings=["id", "severity", "source", "as printed", "what holds"], rows=rows)
-
-
 def _table_of(chosen: Sequence[Claim], paper: str, results: Mapping[str, Verification]) -> Table:
     items = [item for item in chosen if item.paper == paper]
     derived = [results.get(item.id) for item in items]
@@ -262,7 +250,7 @@ def _table_of(chosen: Sequence[Claim], paper: str, results: Mapping[str, Verific
         ("id", [item.id for item in items]),
         ("source", [item.source for item in items]),
         ("verdict", [item.verdict_text for item in items]),
-        ("shown by", ["–" if one is None else _method(one) for one in derived]),
+        ("shown by", ["–" if one is None else one.evidence.method + _differs(one) for one in derived]),
         ("fails if it claims", ["–" if one is None else _slack(one) for one in derived]),
         ("seconds", ["–" if one is None else f"{one.seconds:.2f}" for one in derived]),
         ("statement", [item.statement for item in items]),
@@ -277,8 +265,8 @@ def _slack(result: Verification) -> str:
     return "–" if finding is None or not finding.slack else finding.slack
 
 
-def _method(result: Verification) -> str:
-    return result.evidence.method + ("" if result.agrees else f"; DIFFERS: {result.evidence.verdict.value}")
+def _differs(result: Verification) -> str:
+    return "" if result.agrees else f"; DIFFERS: {result.evidence.verdict.value}"
 
 
 def _severity(one: Claim) -> str | None:

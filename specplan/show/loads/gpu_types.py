@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from specplan.output import SCREEN, screen, table
-from specplan.show.loads.assumed import assumed_by_plan
 from specplan.show.loads.plain import plan_as_json
-from specplan.show.loads.words import at_load, engine_name, named
+from specplan.show.loads.words import assumed_by_plan, at_load, engine_name, named
 from specplan.show.page import brief
 
 if TYPE_CHECKING:
     from specplan.planning.loads.gpu_types import GpuPlans, Priced
 
 __all__ = ["break_evens", "cheapest", "gpus_as_json", "gpus_first_screen", "unit"]
-
-_MAKER: Final = "NVIDIA "
 
 
 def gpus_first_screen(plans: GpuPlans) -> str:
@@ -37,11 +34,7 @@ def unit(plans: GpuPlans) -> str:
 
 
 def _short(gpu: str) -> str:
-    return gpu.removeprefix(_MAKER)
-
-
-def _cost(plans: GpuPlans, dollars: float) -> str:
-    return f"${brief(dollars)}" if plans.priced else f"{brief(dollars)} GPU h"
+    return gpu.removeprefix("NVIDIA ")
 
 
 def cheapest(plans: GpuPlans, rows: Sequence[Priced]) -> str:
@@ -51,14 +44,15 @@ def cheapest(plans: GpuPlans, rows: Sequence[Priced]) -> str:
     if not best.row.meets:
         return f"{at}: no type of GPU meets the bounds."
     on = f"{best.gpus} x {_short(best.gpu)} with {named(best.plan, best.row.option)}"
-    text = f"{at}: cheapest is {on}, {_cost(plans, best.per_million)} per million tokens"
+    cost = f"${brief(best.per_million)}" if plans.priced else f"{brief(best.per_million)} GPU h"
+    text = f"{at}: cheapest is {on}, {cost} per million tokens"
     text += f", between {brief(best.low)} and {brief(best.high)} with 95 % confidence"
     second = next((one for one in others if one.row.meets), None)
     if second is None:
         return f"{text}; {'no other type meets the bounds' if others else 'no other type was planned'}."
     times = second.per_million / best.per_million
-    open_ = math.log(times) < math.hypot(best.costs, second.costs)
-    sure = ", less than the uncertainty of passes" if open_ else ""
+    is_unsure = math.log(times) < math.hypot(best.costs, second.costs)
+    sure = ", less than the uncertainty of passes" if is_unsure else ""
     return f"{text}; {_short(second.gpu)} costs {times:.2f} times as much{sure}."
 
 
@@ -73,15 +67,12 @@ def break_evens(plans: GpuPlans) -> str:
         where = "all these loads" if len(best) == len(plans.loads) else "the loads at which any meets the bounds"
         return f"Break-even: none; {only} is the cheapest at {where}."
     of = "per second" if plans.loads[0][0].load.concurrency is None else "at once"
-    turns = [
-        f"from about {_answers(brief(load, 2))} {of} {_short(after.gpu)} is cheaper than {_short(before.gpu)}"
-        for load, before, after in changes
-    ]
+    turns = []
+    for load, before, after in changes:
+        n = brief(load, 2)
+        answers = f"{n} answer{'s' if n != '1' else ''}"
+        turns.append(f"from about {answers} {of} {_short(after.gpu)} is cheaper than {_short(before.gpu)}")
     return f"Break-even: {'; '.join(turns)}."
-
-
-def _answers(number: str) -> str:
-    return f"{number} answer{'s' if number != '1' else ''}"
 
 
 def _table(plans: GpuPlans) -> str:
@@ -99,9 +90,8 @@ def _table(plans: GpuPlans) -> str:
 def _below(plans: GpuPlans) -> Iterator[str]:
     yield from (f"Not planned for {_short(name)}: {why}." for name, why in plans.refused.items())
     for plan in plans.plans:
-        yield from (
-            f"Not planned on {plan.deployment.gpus} x {_short(plan.deployment.gpu.name)}: {why}." for why in plan.beyond
-        )
+        on = f"{plan.deployment.gpus} x {_short(plan.deployment.gpu.name)}"
+        yield from (f"Not planned on {on}: {why}." for why in plan.beyond)
     assumptions = dict.fromkeys(one.text for plan in plans.plans for one in assumed_by_plan(plan))
     yield from (f"Assumed: {text}." for text in assumptions)
     yield (
@@ -117,23 +107,28 @@ def gpus_as_json(plans: GpuPlans) -> dict[str, Any]:
         "schema": "specplan.gpu-plans",
         "schema_version": 1,
         "unit": "dollars" if plans.priced else "GPU hours",
-        "loads": [{"load": rows[0].load.text, "gpus": [_row(one) for one in rows]} for rows in plans.loads],
+        "loads": [
+            {
+                "load": rows[0].load.text,
+                "gpus": [
+                    {
+                        "gpu": one.gpu,
+                        "gpus": one.gpus,
+                        "best": named(one.plan, one.row.option),
+                        "arrangement": one.row.option.arrangement.text,
+                        "tokens_per_s": one.row.tokens_per_s,
+                        "per_million_tokens": {"value": one.per_million, "low": one.low, "high": one.high},
+                        "per_answer": one.dollars.per_answer,
+                        "meets": one.row.meets,
+                    }
+                    for one in rows
+                ],
+            }
+            for rows in plans.loads
+        ],
         "break_evens": [
             {"load": load, "below": before.gpu, "above": after.gpu} for load, before, after in plans.break_evens()
         ],
         "refused": dict(plans.refused),
         "plans": [plan_as_json(one) for one in plans.plans],
-    }
-
-
-def _row(one: Priced) -> dict[str, Any]:
-    return {
-        "gpu": one.gpu,
-        "gpus": one.gpus,
-        "best": named(one.plan, one.row.option),
-        "arrangement": one.row.option.arrangement.text,
-        "tokens_per_s": one.row.tokens_per_s,
-        "per_million_tokens": {"value": one.per_million, "low": one.low, "high": one.high},
-        "per_answer": one.dollars.per_answer,
-        "meets": one.row.meets,
     }

@@ -9,29 +9,26 @@ from typing import TYPE_CHECKING, Any
 from specplan.planning.loads.from_options import settings_for
 from specplan.planning.loads.prices import dollars_of
 from specplan.planning.loads.statements import Pays, by_prompt, fixed_k, gains_by_load, k_table
-from specplan.show.loads.assumed import assumed
-from specplan.show.loads.words import costs_from, engine_name
+from specplan.show.loads.words import assumed, costs_from, engine_name
 from specplan.worlds.drafters.naming import method_name
 from theory.hardware.half_widths import around
 
 if TYPE_CHECKING:
     from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
-    from specplan.planning.loads.statements import ByPrompt
 
 __all__ = ["loads_as_json", "plan_as_json", "row_as_json", "row_at_once"]
 
 
 def plan_as_json(plan: NamesPlan) -> dict[str, Any]:
     """The plan as plain data."""
-    deployment = plan.deployment
+    deployment, fixed, pays = plan.deployment, fixed_k(plan), Pays.of(gains_by_load(plan))
+    others = {"draft": deployment.draft, "judge": deployment.judge, "head": deployment.head}
+    others["block_drafter"] = deployment.block
     return {
         "schema": "specplan.load-plan",
         "schema_version": 1,
         "target": deployment.target.name,
-        "draft": None if deployment.draft is None else deployment.draft.name,
-        "judge": None if deployment.judge is None else deployment.judge.name,
-        "head": None if deployment.head is None else deployment.head.name,
-        "block_drafter": None if deployment.block is None else deployment.block.name,
+        **{role: None if model is None else model.name for role, model in others.items()},
         "gpu": deployment.gpu.name,
         "gpus": deployment.gpus,
         "engine": engine_name(deployment),
@@ -47,30 +44,24 @@ def plan_as_json(plan: NamesPlan) -> dict[str, Any]:
             for load, rows in plan.loads
         ],
         "curve": {"answers": list(plan.curve.answers), "gains": {k: list(v) for k, v in plan.curve.gains.items()}},
-        "switch_off_from": Pays.of(gains_by_load(plan)).off_from,
-        "speculation_pays": [list(ends) for ends in Pays.of(gains_by_load(plan)).ranges()],
-        "one_k": _one_k_as_json(plan),
+        "switch_off_from": pays.off_from,
+        "speculation_pays": [list(ends) for ends in pays.ranges()],
+        "one_k": None if fixed is None else {"k": fixed.k, "loss": fixed.loss},
         "k_table": _k_table_as_json(plan),
-        "by_prompt": [_by_prompt_as_json(plan, one) for one in by_prompt(plan)],
+        "by_prompt": [
+            {
+                "answers": one.answers,
+                "method": method_name(deployment, one.option.configuration),
+                "prompt_tokens": list(one.gains),
+                "gains": list(one.gains.values()),
+                "turns": list(one.turns),
+            }
+            for one in by_prompt(plan)
+        ],
         "not_planned": list(plan.beyond),
         "by_mean_values": [load.text for load in plan.rough],
         "unknown": {name: list(lacking) for name, lacking in plan.unknown.items()},
         "not_considered": dict(deployment.passed_over),
-    }
-
-
-def _one_k_as_json(plan: NamesPlan) -> dict[str, Any] | None:
-    fixed = fixed_k(plan)
-    return None if fixed is None else {"k": fixed.k, "loss": fixed.loss}
-
-
-def _by_prompt_as_json(plan: NamesPlan, one: ByPrompt) -> dict[str, Any]:
-    return {
-        "answers": one.answers,
-        "method": method_name(plan.deployment, one.option.configuration),
-        "prompt_tokens": list(one.gains),
-        "gains": list(one.gains.values()),
-        "turns": list(one.turns),
     }
 
 

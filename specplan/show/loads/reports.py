@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +11,6 @@ from specplan.planning.loads.from_options import settings_for
 from specplan.planning.loads.load_plan import NamesPlan
 from specplan.planning.loads.statements import k_table
 from specplan.show.loads import words
-from specplan.show.loads.assumed import assumed_by_plan
 from specplan.show.loads.gpu_types import break_evens, cheapest, unit
 from specplan.show.page import (
     Answer,
@@ -96,24 +95,12 @@ def _costs(plans: GpuPlans) -> Iterator[Part]:
 
 
 def _priced(plans: GpuPlans, rows: Sequence[Priced]) -> Table:
-    return Table(
-        headings=[
-            words.at_load(rows[0].load),
-            "best",
-            f"{unit(plans)}/M tokens, 95 % interval",
-            f"{unit(plans)}/answer",
-            "bounds",
-        ],
-        rows=[
-            [
-                f"{one.gpus} x {one.gpu}",
-                words.named(one.plan, one.row.option),
-                Interval(one.per_million, one.low, one.high),
-                brief(one.dollars.per_answer, 2),
-                "met" if one.row.meets else "missed",
-            ]
-            for one in rows
-        ],
+    return filled(
+        (words.at_load(rows[0].load), [f"{one.gpus} x {one.gpu}" for one in rows]),
+        ("best", [words.named(one.plan, one.row.option) for one in rows]),
+        (f"{unit(plans)}/M tokens, 95 % interval", [Interval(one.per_million, one.low, one.high) for one in rows]),
+        (f"{unit(plans)}/answer", [brief(one.dollars.per_answer, 2) for one in rows]),
+        ("bounds", ["met" if one.row.meets else "missed" for one in rows]),
         strong=0,
     )
 
@@ -127,17 +114,20 @@ def _answers(plan: NamesPlan) -> Iterator[Answer]:
         f"{brief(gpus / best.answers_per_s)} GPU seconds for an answer, at {words.at_load(load)}",
     )
     if best.errors:
-        largest = max(best.errors, key=best.errors.__getitem__)
-        yield Answer(
-            "What to measure next?",
-            largest,
-            f"it leaves ±{100 * best.errors[largest]:.0f} % of the gain open, the largest part",
-        )
+        largest, part = max(best.errors.items(), key=lambda error: error[1])
+        detail = f"it leaves ±{100 * part:.0f} % of the gain open, the largest part"
+        yield Answer("What to measure next?", largest, detail)
 
 
 def load_parts(plan: LoadPlan) -> Iterator[Part]:
     """Yield what a plan says of its loads: the curve, gains and times at each load, and where speculation pays."""
-    yield from _picture(plan)
+    drawn = _curves(plan)
+    if drawn and len(plan.curve.answers) > 1:
+        yield Picture(
+            lines(drawn, x_name="answers at once", y_name="gain", log=True, reference=1.0),
+            f"Gain over plain decoding on {plan.simulator.place}, with 95 % intervals where it was simulated "
+            "at length; the dashed line is plain decoding.",
+        )
     for load, rows in plan.loads:
         yield _gains(plan, load, rows)
         times = _times(plan, load, rows)
@@ -166,16 +156,6 @@ def _curves(plan: LoadPlan) -> list[Line]:
     return drawn
 
 
-def _picture(plan: LoadPlan) -> Iterator[Part]:
-    drawn = _curves(plan)
-    if drawn and len(plan.curve.answers) > 1:
-        yield Picture(
-            lines(drawn, x_name="answers at once", y_name="gain", log=True, reference=1.0),
-            f"Gain over plain decoding on {plan.simulator.place}, with 95 % intervals where it was simulated "
-            "at length; the dashed line is plain decoding.",
-        )
-
-
 def _gains(plan: LoadPlan, load: Load, rows: Sequence[LoadRow]) -> Table:
     per, n = ("GPU s", plan.deployment.gpus) if isinstance(plan, NamesPlan) else ("s", load.concurrency)
     dollars = [words.dollars_each(plan, row) for row in rows]
@@ -196,7 +176,7 @@ def _gains(plan: LoadPlan, load: Load, rows: Sequence[LoadRow]) -> Table:
 
 def _times(plan: LoadPlan, load: Load, rows: Sequence[LoadRow]) -> Table:
     """What users see, as median / 90th percentile, what is wasted, and how much of the interval is assumed."""
-    waste = {role: [_share(row, role) for row in rows] for role in ("draft", "target")}
+    waste = [[f"{r.in_vain[role]:.2f}" if role in r.in_vain else _NONE for r in rows] for role in ("draft", "target")]
     assumed = isinstance(plan, NamesPlan)
     title = "Times, waste" + (", and the share of the interval (squared) that nobody has measured" if assumed else "")
     return filled(
@@ -205,15 +185,11 @@ def _times(plan: LoadPlan, load: Load, rows: Sequence[LoadRow]) -> Table:
         ("TPOT ms", [words.median_and_90th(row, "tpot_s", 1e3) for row in rows]),
         ("answer s", [words.median_and_90th(row, "seconds", 1.0) for row in rows]),
         ("goodput/s", [brief(row.goodput) if plan.limits.binding else _NONE for row in rows]),
-        ("draft waste", waste["draft"]),
-        ("target waste", waste["target"]),
+        ("draft waste", waste[0]),
+        ("target waste", waste[1]),
         ("of priors", [f"{100.0 * row.prior_share:.0f} %" if assumed and row.errors else _NONE for row in rows]),
         folded=title,
     )
-
-
-def _share(row: LoadRow, role: str) -> str:
-    return f"{row.in_vain[role]:.2f}" if role in row.in_vain else _NONE
 
 
 def _curve(plan: LoadPlan) -> Table:
@@ -224,12 +200,9 @@ def _curve(plan: LoadPlan) -> Table:
         cells = [_with_depths(plan, *pair) for pair in zip(gains, curve.options[kind], strict=True)]
         rows.append([plan.simulator.name_of(first.configuration), *cells])
     headings = ["gain by answers at once", *map(str, curve.answers)]
-    names = dict.fromkeys(chain.from_iterable(words.depths(plan, one.configuration) for one in _options(plan)))
+    every = (one for options in curve.options.values() for one in options if one is not None)
+    names = dict.fromkeys(chain.from_iterable(words.depths(plan, one.configuration) for one in every))
     return Table(headings=headings, rows=rows, folded=True, summary=f"Gains by answers at once ({', '.join(names)})")
-
-
-def _options(plan: LoadPlan) -> Iterator[Option]:
-    yield from (one for some in plan.curve.options.values() for one in some if one is not None)
 
 
 def _with_depths(plan: LoadPlan, gain: float | None, option: Option | None) -> str:
@@ -268,14 +241,15 @@ def _notes(plan: NamesPlan) -> Iterator[str]:
             moves = f"moves the gain by ±{100 * part:.0f} %"
             yield f"{name} is a prior of published pairs and {moves}; to narrow it: {MEASURE[name]}"
     if "cost of passes" in widest:
-        fitted = plan.deployment.gpu.fitted
-        how = "as measured on public rows of this GPU" if fitted else "on a GPU known by its data sheet"
-        how = (
-            "of which no measured row tells" if any("no measured row" in one for one in words.costs_from(plan)) else how
-        )
+        if any("no measured row" in one for one in words.costs_from(plan)):
+            how = "of which no measured row tells"
+        elif plan.deployment.gpu.fitted:
+            how = "as measured on public rows of this GPU"
+        else:
+            how = "on a GPU known by its data sheet"
         yield f"the cost of passes moves the gain by ±{100 * widest['cost of passes']:.0f} %, {how}"
     yield from words.costs_from(plan)
-    yield from (f"assumed: {one.text}" for one in assumed_by_plan(plan))
+    yield from (f"assumed: {one.text}" for one in words.assumed_by_plan(plan))
     yield from filter(None, [words.one_k(plan), words.policies(plan), *words.by_prompts(plan)])
     yield from (f"not considered: {one}" for one in words.not_considered(plan))
     made = plan.deployment
@@ -291,14 +265,10 @@ def _running(plan: NamesPlan) -> Iterator[Part]:
     for settings, loads in together.items():
         yield Text(f"At {', '.join(loads)}:")
         yield Code("\n".join(settings.commands), shell=True)
-        yield from _file("adaptive.json", settings.adaptive)
-        yield from _file("trtllm.json", settings.trtllm)
-        yield from _file("Settings of the step-level client", settings.client)
+        files = {"adaptive.json": settings.adaptive, "trtllm.json": settings.trtllm}
+        for name, data in (files | {"Settings of the step-level client": settings.client}).items():
+            if data is not None:
+                yield Text(f"{name}:")
+                yield Code(json.dumps(data, sort_keys=True))
         if settings.notes:
             yield Bullets(settings.notes)
-
-
-def _file(name: str, data: Mapping[str, object] | None) -> Iterator[Part]:
-    if data is not None:
-        yield Text(f"{name}:")
-        yield Code(json.dumps(data, sort_keys=True))

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from sim.configuration import PLAIN
 from specplan.output import SCREEN, between, narrow, screen
 from specplan.show.loads import words
-from specplan.show.loads.assumed import assumed_by_plan
 from specplan.show.loads.gpu_types import cheapest, gpus_as_json, gpus_first_screen
 from specplan.show.loads.plain import plan_as_json
 from specplan.show.loads.reports import gpus_report, load_plan_report
@@ -21,7 +20,7 @@ from specplan.worlds.beliefs import MEASURE
 
 if TYPE_CHECKING:
     from specplan.planning.loads.gpu_types import GpuPlans
-    from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
+    from specplan.planning.loads.load_plan import LoadPlan, NamesPlan
     from specplan.show.page import Report
 
 __all__ = ["GpusPlan", "LoadsPlan", "by_load"]
@@ -55,7 +54,11 @@ class LoadsPlan(Result):
         lead = "\n".join(
             textwrap.fill(words.verdict(plan, *plan.loads[i]), SCREEN) for i in sorted({0, len(plan.loads) - 1})
         )
-        yield screen(lead, words.title(plan.deployment) + ":", by_load(plan), *_by_means(plan))
+        means = []
+        if plan.rough:
+            at = f"load{'s' if len(plan.rough) > 1 else ''} {', '.join(load.text for load in plan.rough)}"
+            means = [f"By mean values, without methods that write steps ahead: {at}. A larger --budget simulates them."]
+        yield screen(lead, words.title(plan.deployment) + ":", by_load(plan), *means)
         pays = [words.switch_off(plan)] if plan.curve.gains else []  # for which other loads are simulated
         yield screen([*pays, *(f"Not planned: {why}." for why in plan.beyond), *_below(plan)])
 
@@ -104,12 +107,6 @@ class GpusPlan(Result):
         return [{"load": load["load"], **flat(row)} for load in self.plain()["loads"] for row in load["gpus"]]
 
 
-def _by_means(plan: NamesPlan) -> Iterator[str]:
-    if plan.rough:
-        at = f"load{'s' if len(plan.rough) > 1 else ''} {', '.join(load.text for load in plan.rough)}"
-        yield f"By mean values, without methods that write steps ahead: {at}. A larger --budget simulates them."
-
-
 def by_load(plan: LoadPlan) -> str:
     """Return a table with a row for each load, without columns that say nothing."""
     best = [(load.text, rows[0]) for load, rows in plan.loads]
@@ -118,24 +115,17 @@ def by_load(plan: LoadPlan) -> str:
         ("load", [load for load, _ in best]),
         ("best", [plan.simulator.name_of(row.option.configuration) for _, row in best]),
         *((name, [str(one.get(name, "–")) for one in known]) for name in ("k1", "k", "k2")),
-        ("gain", [_gain(row) for _, row in best]),
+        ("gain", [f"{r.gain.value:.2f}" if r.option.configuration == PLAIN else between(r.gain) for _, r in best]),
         ("tokens/s", [f"{row.tokens_per_s:.0f}" for _, row in best]),
         ("answer s", [words.median_and_90th(row, "seconds", 1.0) for _, row in best]),
-        *zip(
-            ("$/M tokens", "$/answer"),
-            zip(*(words.dollars_each(plan, row) for _, row in best), strict=True),
-            strict=True,
-        ),
+        ("$/M tokens", [words.dollars_each(plan, row)[0] for _, row in best]),
+        ("$/answer", [words.dollars_each(plan, row)[1] for _, row in best]),
     ]
     return narrow(columns, long=1)
 
 
-def _gain(row: LoadRow) -> str:
-    return f"{row.gain.value:.2f}" if row.option.configuration == PLAIN else between(row.gain)
-
-
 def _below(plan: NamesPlan) -> Iterator[str]:
-    yield from (f"Assumed: {one.text}." for one in assumed_by_plan(plan))
+    yield from (f"Assumed: {one.text}." for one in words.assumed_by_plan(plan))
     yield from filter(None, [words.one_k(plan), words.policies(plan), *words.by_prompts(plan, ending=True)])
     widest = {name: part for _, rows in plan.loads for name, part in rows[0].errors.items() if part > 0.0}
     if widest:
@@ -143,14 +133,8 @@ def _below(plan: NamesPlan) -> Iterator[str]:
         how = f" To narrow it: {MEASURE[name]}." if name in MEASURE else ""
         yield f"Most of the interval, ±{100 * widest[name]:.0f} %, is {name}.{how}"
     yield from (f"{text[0].upper()}{text[1:]}." for text in words.costs_from(plan))
-    names = [*plan.unknown, *plan.deployment.passed_over]
-    if names:
+    if names := [*plan.unknown, *plan.deployment.passed_over]:
         yield f"Not considered (why: -v): {', '.join(names)}."
-    yield from _legend(plan)
-
-
-def _legend(plan: NamesPlan) -> Iterator[str]:
-    """What the columns mean, as far as they are there."""
     best = [rows[0].option.configuration for _, rows in plan.loads]
     if any(configuration.k1 > 1 for configuration in best):
         yield (

@@ -37,13 +37,6 @@ def test_correlations_are_those_of_scipy(true: list[float], seed: int) -> None:
                 assert found == pytest.approx(theirs(x, row).statistic, abs=1e-12)
 
 
-def brute_regret(predicted: list[float], measured: list[float]) -> float:
-    """By looking at every row, plain decoding among them."""
-    expected, real = [1.0, *predicted], [1.0, *measured]
-    tied = [real[i] for i, x in enumerate(expected) if x == max(expected)]
-    return max(real) / math.prod(tied) ** (1 / len(tied)) - 1.0
-
-
 @settings(max_examples=30, deadline=None)
 @given(speedups, seeds)
 def test_figures_are_those_of_brute_force(predicted: list[float], seed: int) -> None:
@@ -51,13 +44,13 @@ def test_figures_are_those_of_brute_force(predicted: list[float], seed: int) -> 
     own, plain = timed(rng.uniform(0.5, 2.0, len(predicted)), seed=seed)
     found = skill(predicted, resampled(own, plain))
     real = [float(plain.sum() / row.sum()) for row in own]
-    errors = sorted((abs(p / m - 1.0) for p, m in zip(predicted, real, strict=True)))
-    assert found.regret.value == pytest.approx(brute_regret(predicted, real), abs=1e-12)
+    errors = [abs(p / m - 1.0) for p, m in zip(predicted, real, strict=True)]
+    chosen = [m for p, m in zip([1.0, *predicted], [1.0, *real], strict=True) if p == max([1.0, *predicted])]
+    regret = max([1.0, *real]) / math.prod(chosen) ** (1 / len(chosen)) - 1.0
+    assert found.regret.value == pytest.approx(regret, abs=1e-12)
     assert found.regret.low <= found.regret.value <= found.regret.high
-    assert found.regret.value >= 0.0
-    assert found.mean_error == pytest.approx(sum(errors) / len(errors))
-    assert found.median_error == pytest.approx(float(np.median(errors)))
-    assert abs(found.largest_error) == pytest.approx(errors[-1])
+    assert (found.mean_error, found.median_error) == pytest.approx((np.mean(errors), np.median(errors)))
+    assert abs(found.largest_error) == pytest.approx(max(errors))
     assert found.n_ordered <= found.n_pairs <= math.comb(len(predicted) + 1, 2)
     assert found.best == int(np.argmax([1.0, *real])) - 1
 
@@ -71,8 +64,8 @@ def test_the_order_of_rows_does_not_matter_and_only_that_of_predictions_does(ord
     assert other.regret == one.regret
     assert other.kendall is not None
     assert one.kendall is not None
-    assert other.kendall.value == pytest.approx(one.kendall.value)
-    assert (other.kendall.low, other.kendall.high) == pytest.approx((one.kendall.low, one.kendall.high))
+    for end in ("value", "low", "high"):
+        assert getattr(other.kendall, end) == pytest.approx(getattr(one.kendall, end))
     assert (other.n_ordered, other.n_pairs) == (one.n_ordered, one.n_pairs)
     squared = skill(predicted**2, resampled(own, plain))  # the same order, and the same rows above plain decoding
     assert (squared.kendall, squared.regret, squared.chosen) == (one.kendall, one.regret, one.chosen)
@@ -91,6 +84,7 @@ def test_the_right_order_has_no_regret_and_the_wrong_one_has_the_most() -> None:
     tied = resampled(1.0 / np.array([0.5, 1.2, 1.2, 2.0])[:, None] * np.ones(10), np.ones(10))
     mixed = skill([0.6, 1.1, 0.9, 0.8], tied)  # of ten pairs, with plain decoding's, one is tied
     assert (mixed.n_ordered, mixed.n_pairs) == (5, 9)
+    assert np.array_equal(tied.only([3, 0, 1]).resamples, tied.resamples[:, [3, 0, 1]])
 
 
 def test_a_constant_ranks_nothing_and_chooses_anything() -> None:
@@ -128,15 +122,6 @@ def test_the_correlations_interval_holds_for_the_true_speedups() -> None:
             assert one is not None
             missed[i] += not one.low <= exact[i] <= one.high
     assert max(missed) <= 9
-
-
-def test_some_rows_keep_the_resamples() -> None:
-    own, plain = timed([0.5, 1.0, 1.5, 2.0])
-    some = resampled(own, plain).only([3, 0, 1])
-    for name in ("speedups", "resamples"):
-        assert getattr(some, name).shape[-1] == 3
-    assert np.array_equal(some.resamples[:, 0], resampled(own, plain).resamples[:, 3])
-    assert skill([2.0, 0.5, 1.0], some).n_rows == 3
 
 
 @given(st.integers(1, 40), st.data())

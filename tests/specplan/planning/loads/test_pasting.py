@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specplan.output import SCREEN
-from specplan.show.loads.pasting import broken, json_lines
+from specplan.show.rendering import broken, json_lines
 
 SPECULATIVE = json.dumps(
     {
