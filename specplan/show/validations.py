@@ -16,8 +16,7 @@ from specplan.show.svg import Line, lines, scatter
 
 if TYPE_CHECKING:
     from sim.estimate import Estimate
-    from specplan.check.validating.load_rows import LoadRow
-    from specplan.check.validating.under_load import LoadValidation
+    from specplan.check.validating.under_load import LoadRow, LoadValidation
     from specplan.check.validating.validation import Row, Validation
     from specplan.planning.advice import Advice
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from calibrate.running.interleaved import BASELINE
 from specplan.check.validating.comparison import compare
-from specplan.check.validating.load_rows import LoadRow, Verdict
-from specplan.check.validating.under_load import LoadValidation
+from specplan.check.validating.under_load import LoadRow, LoadValidation, Verdict
 from specplan.check.validating.validation import Row, Validation
 from specplan.output import between, narrow, screen
 

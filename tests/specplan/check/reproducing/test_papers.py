@@ -35,12 +35,8 @@ def test_what_is_reached(found: Found) -> None:
         assert fmean(abs(cell.error) for cell in cells) < plain
         assert fmean(abs(cell.left_out_error) for cell in cells) < left_out
         assert sum(cell.covered for cell in cells) >= 12
-
-
-def test_the_pair_with_published_latencies_is_within_five_percent(found: Found) -> None:
-    """DeepSeek's, LR alone, nothing fitted to the table: 4.9 % as measured."""
-    errors = [abs(cell.error) for cell in _cells(found, combined=False) if cell.pair == "deepseek"]
-    assert fmean(errors) < 0.05
+    with_latencies = [cell.error for cell in _cells(found, combined=False) if cell.pair == "deepseek"]
+    assert fmean(map(abs, with_latencies)) < 0.05  # 4.9 % as measured
 
 
 def test_no_cell_enters_its_own_prediction(found: Found) -> None:

@@ -22,8 +22,8 @@ from sim.configuration import PLAIN, Configuration
 from sim.serving.rounds import Round
 from sim.timeline import Counts
 from specplan.check.validating.load_prediction import LoadPredictor, share_beyond, swept_batches
-from specplan.check.validating.load_rows import off_from, verdict_on
 from specplan.check.validating.next_measurement import Measurements
+from specplan.check.validating.under_load import off_from, verdict_on
 from specplan.output import SCREEN
 
 LR = Configuration(method="lr-async", k1=2)
