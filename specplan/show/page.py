@@ -134,11 +134,7 @@ def filled(
 ) -> Table:
     """Return a table of columns, each a heading and cells, but for those with nothing but dashes; the first stays.
 
-    Parameters
-    ----------
-    columns : all equally long.
-    reference, strong : as of `Table`.
-    folded : title, if the table is folded.
+    ``folded`` is the title, if the table is folded; the others are as of `Table`.
     """
     kept = [columns[0], *(one for one in columns[1:] if set(map(str, one[1])) != {"–"})]
     rows = [list(row) for row in zip(*(cells for _, cells in kept), strict=True)]

@@ -32,16 +32,11 @@ def as_html(report: Report, made: Sequence[tuple[str, str]], command: str) -> st
     """Return a self-contained page, which neither needs nor may load any other file."""
     style = (_TEMPLATES / "report.css").read_text(encoding="utf-8")
     script = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
-    policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
+    allowed = (base64.b64encode(hashlib.sha256(own.encode()).digest()).decode() for own in (script, style))
+    policy = "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; ".format(*allowed)
+    policy += "base-uri 'none'; form-action 'none'"
     page = _environment().get_template("report.html")
     return page.render(report=report, made=made, command=command, style=style, script=script, policy=policy)
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 @lru_cache(maxsize=1)
@@ -76,8 +71,7 @@ def _bars(table: Table) -> dict[tuple[int, int], str]:
     """Bars of a table's intervals by row and column; each column has its own scale."""
     bars = {}
     for j, heading in enumerate(table.headings):
-        column = {i: row[j] for i, row in enumerate(table.rows) if isinstance(row[j], Interval)}
-        cells = {i: cell for i, cell in column.items() if isinstance(cell, Interval)}
+        cells = {i: row[j] for i, row in enumerate(table.rows) if isinstance(row[j], Interval)}
         ends = [end for cell in cells.values() for end in (cell.low, cell.high) if math.isfinite(end)]
         ends += [] if table.reference is None or not ends else [table.reference]
         for i, cell in cells.items():
@@ -151,17 +145,16 @@ def _in_lines(part: Part) -> str:
     if isinstance(part, Bullets):
         return screen([f"- {item}" for item in part.items])
     if isinstance(part, Code):
-        return "\n".join(broken(line) if part.shell else _indented(line) for line in part.text.splitlines())
+        shown = []
+        for line in part.text.splitlines():
+            is_long = line.startswith("{") and len(line) > SCREEN - 2  # JSON, broken between its values
+            indented = [f"  {one}" for one in (json_lines(line, SCREEN - 2) if is_long else [line])]
+            shown += [broken(line)] if part.shell else indented
+        return "\n".join(shown)
     if isinstance(part, Table):
         summary = [screen(f"{part.summary}:"), ""] if part.summary else []
         return "\n".join([*summary, "\n\n".join(_narrow(part))])
     return ""
-
-
-def _indented(line: str) -> str:
-    """A line of code; long JSON is broken between its values."""
-    is_long = line.startswith("{") and len(line) > SCREEN - 2
-    return "\n".join(f"  {part}" for part in (json_lines(line, SCREEN - 2) if is_long else [line]))
 
 
 def _narrow(part: Table) -> Iterator[str]:
@@ -182,13 +175,13 @@ def _columns(rows: Sequence[Sequence[str]], columns: Sequence[int]) -> str:
     return table(headings, body, width=SCREEN)
 
 
-def broken(command: str, indent: str = "  ") -> str:
+def broken(command: str) -> str:
     """Return a shell command in lines that end in a backslash; an option keeps its value, JSON is broken at commas.
 
     >>> print(broken("vllm serve m --port 8000"))
       vllm serve m --port 8000
     """
-    lines = indent
+    indent = lines = "  "
     for first, *inside in _options(shlex.split(command)):
         line = lines.rpartition("\n")[2]
         fits = len(line) + len(first) + len("  \\") <= SCREEN or line == indent

@@ -148,13 +148,11 @@ def _gravest(paper: str) -> str:
     """The first findings of the letter to the paper's authors, each with the claim that shows it."""
     findings = FINDINGS[paper_key(paper)][:_GRAVEST]
     width = max(len(each.claims[0]) for each in findings) + 4
-    wrapped = (
-        textwrap.fill(
-            each.title, SCREEN, initial_indent=f"  {each.claims[0]}".ljust(width), subsequent_indent=" " * width
-        )
-        for each in findings
-    )
-    return "\n".join([f"{paper}, the gravest:", *wrapped])
+    lines = [f"{paper}, the gravest:"]
+    for each in findings:
+        first, rest = f"  {each.claims[0]}".ljust(width), " " * width
+        lines.append(textwrap.fill(each.title, SCREEN, initial_indent=first, subsequent_indent=rest))
+    return "\n".join(lines)
 
 
 def _by_paper(chosen: Sequence[Claim]) -> tuple[list[str], list[list[str]]]:
@@ -197,44 +195,41 @@ def coverage_screen() -> str:
 
 
 def _one_claim(item: Claim, result: Verification) -> str:
-    rows: list[tuple[str, str]] = [("source", item.source), ("statement", item.statement)]
-    if item.expression is not None:
-        rows.append(("expression", str(item.expression())))
-    rows.append(("assumptions", item.assumptions))
-    rows += _formula_rows("", item.formula)
-    if item.no_formula:
-        rows.append(("no formula", item.no_formula))
-    rows.append(("verdict", item.verdict_text))
-    rows += _evidence_rows("derived", result.evidence)
-    rows += [] if result.finding is None else [("searched", str(result.finding))]
-    if item.correction:
-        rows.append(("correction", item.correction))
-    rows += _formula_rows("correction ", item.correction_formula)
-    if result.correction is not None:
-        rows += _evidence_rows("correction derived", result.correction)
-    rows += [] if result.correction_finding is None else [("correction searched", str(result.correction_finding))]
-    rows += [(f"mutant {mutant.name}", mutant.what_changed) for mutant in item.mutants]
-    if item.notes:
-        rows.append(("notes", item.notes))
-    rows.append(("time", f"{result.seconds:.2f} s"))
+    rows: list[tuple[str, object]] = [
+        ("source", item.source),
+        ("statement", item.statement),
+        ("expression", None if item.expression is None else item.expression()),
+        ("assumptions", item.assumptions or "–"),
+        *_formula_rows("", item.formula),
+        ("no formula", item.no_formula),
+        ("verdict", item.verdict_text),
+        *_evidence_rows("derived", result.evidence),
+        ("searched", result.finding),
+        ("correction", item.correction),
+        *_formula_rows("correction ", item.correction_formula),
+        *([] if result.correction is None else _evidence_rows("correction derived", result.correction)),
+        ("correction searched", result.correction_finding),
+        *((f"mutant {mutant.name}", mutant.what_changed) for mutant in item.mutants),
+        ("notes", item.notes),
+        ("time", f"{result.seconds:.2f} s"),
+    ]
+    rows = [(name, value) for name, value in rows if value not in (None, "")]
     width = max(len(name) for name, _ in rows) + 2
-    rest = " " * width
-    lines = (
-        textwrap.fill(
-            value or "–", _WIDE, initial_indent=name.ljust(width), subsequent_indent=rest, break_long_words=False
+    lines = [item.id]
+    for name, value in rows:
+        first, rest = name.ljust(width), " " * width
+        lines.append(
+            textwrap.fill(str(value), _WIDE, initial_indent=first, subsequent_indent=rest, break_long_words=False)
         )
-        for name, value in rows
-    )
-    return "\n".join([item.id, *lines])
+    return "\n".join(lines)
 
 
 def _formula_rows(name: str, formula: Testable | None) -> list[tuple[str, str]]:
-    return [] if formula is None else [(f"{name}formula", formula.text), (f"{name}domain", formula.where)]
+    return [] if formula is None else [(f"{name}formula", formula.text), (f"{name}domain", formula.where or "–")]
 
 
 def _evidence_rows(name: str, evidence: Evidence) -> list[tuple[str, str]]:
-    rows = [(name, f"{evidence.verdict.value}, by {evidence.method}")]
-    rows.append(("", evidence.detail))
+    rows = [(name, f"{evidence.verdict.value}, by {evidence.method}"), ("", evidence.detail or "–")]
     if evidence.counterexample:
         at = ", ".join(f"{key} = {value}" for key, value in evidence.counterexample.items())
         rows.append(("counterexample", at))

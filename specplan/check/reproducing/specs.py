@@ -23,7 +23,7 @@ from specplan.check.reproducing.cells import LeftOut, mean_error
 from specplan.output import table
 from theory.published.specs import BENCHMARKS, FAMILIES, TABLE_1, TABLE_4, WIDTHS
 
-__all__ = ["Cell", "cells", "contradicted", "rsd_step", "specs_step"]
+__all__ = ["Cell", "cells", "rsd_step", "specs_step"]
 
 N_STEPS: Final = 1
 TITLE: Final = "SPECS, Tables 1 and 4"
@@ -73,12 +73,6 @@ def specs_step(share: float, small: float, large: float) -> float:
 def rsd_step(share: float, small: float, large: float) -> float:
     """Return the seconds of a step of RSD with several beams; parameters as in `specs_step`."""
     return small + share * large
-
-
-def contradicted(cell: Cell) -> bool:
-    """Whether the table contradicts itself about this cell's inputs or result (see `REASONS`)."""
-    place = cell.family, cell.benchmark, cell.method, cell.width, cell.quantity
-    return place == ("Qwen2.5", "MATH500", "SPECS", 16, _STEP)
 
 
 def cells(step_done: Callable[[], None] = lambda: None) -> list[Cell]:

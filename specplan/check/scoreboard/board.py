@@ -39,16 +39,12 @@ class Board:
 
 
 def hardware_board(path: Path, progress: Callable[[int], Step]) -> Board:
-    """Predict the rows of served iterations and of serving under load.
+    """Predict the rows of served iterations and of serving under load, in a folder or one table.
 
-    Parameters
-    ----------
-    path : the folder, or one table.
-    progress : called with the number of rows; what it returns is called after each.
+    ``progress`` is called with the number of rows; what it returns is called after each.
     """
-    from specplan.check.scoreboard.loaded import engine_notes, loaded_outcomes
     from specplan.check.scoreboard.rows import Loaded, Served, Steady
-    from specplan.check.scoreboard.served import served_outcome, steady_outcome
+    from specplan.check.scoreboard.served import engine_notes, loaded_outcomes, served_outcome, steady_outcome
 
     folder = read_folder(path, ("served", "steady", "loaded", "positioned"))
     loaded = [row for row in folder.rows if isinstance(row, Loaded)]

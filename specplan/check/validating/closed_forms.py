@@ -39,13 +39,7 @@ _BY_BEAMS: Final = {"rsd-beams": "threshold", "specs": "tau"}
 
 
 def closed_form(profile: Profile, configuration: Configuration) -> float | None:
-    """Return the speedup by the closed forms; None for methods without one.
-
-    Parameters
-    ----------
-    profile : a measured profile.
-    configuration : configuration to predict; ablations (SPECS without a part) have no form of their own.
-    """
+    """Return the speedup of a measured profile by the closed forms; None for methods without one, and ablations."""
     above = 1.0 if configuration.spec.level == "token" else _above(profile, configuration)
     if above is None or configuration.token is None:
         return above

@@ -139,12 +139,7 @@ class Comparison:
 
 
 def compare(validation: Validation) -> Comparison | None:
-    """Compare the predictions of a validation with simpler ones; None with fewer than three rows.
-
-    Parameters
-    ----------
-    validation : its rows were run on the same questions.
-    """
+    """Compare the predictions of a validation with simpler ones; None with fewer than three rows."""
     if len(validation.rows) < LEAST_ROWS:
         return None
     seconds = [[run.seconds for run in validation.runs.by_name[row.name]] for row in validation.rows]

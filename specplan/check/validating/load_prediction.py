@@ -222,10 +222,7 @@ class LoadPredictor:
         return estimates
 
     def _by_questions(self, metric: _Metric, own: Sequence[Round], plain: Sequence[Round]) -> float:
-        """Half-width from the choice of questions, on the logarithm.
-
-        Three samples contribute: the fresh questions, those of the profile, and the simulated rounds.
-        """
+        """Half-width from the choice of questions (fresh, recorded, of the simulated rounds), on the logarithm."""
         rng = stream(0, "questions under load", 0)
         picks = rng.integers(0, len(own), (_RESAMPLES, len(self.sizes)))
         logs = [math.log(metric([own[i] for i in pick], [plain[i] for i in pick])) for pick in picks]

@@ -51,13 +51,7 @@ class Measurements:
         return math.hypot(_redrawn(self._profile, configuration), math.sqrt(2.0) * self.time_noise)
 
     def expected(self, prediction: Prediction, n: int) -> Estimate:
-        """Return the predicted speedup with a 95 % interval for its measurement.
-
-        Parameters
-        ----------
-        prediction : its ``errors`` are 95 % half-widths on the logarithm.
-        n : fresh questions, >= 2.
-        """
+        """Return the predicted speedup with a 95 % interval for its measurement on n >= 2 fresh questions."""
         value, quantile = prediction.speedup.value, student_quantile(0.95, n - 1)
         half = math.hypot(quantile * self.spread(prediction) / math.sqrt(n), *prediction.errors.values())
         estimator = "prediction; interval: " + ", ".join(sorted([*prediction.errors, "measurement"]))

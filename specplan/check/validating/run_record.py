@@ -40,12 +40,9 @@ def identity(
 
 
 def effective(*, stolen: float | None = None, **parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts as JSON reads them back, so that the printed and the written values agree.
+    """Return parameters by part as JSON reads them back, so that the printed and the written values agree.
 
-    Parameters
-    ----------
-    stolen : share of the requested CPU time that a hypervisor gave to others during the runs, in [0, 1], if known.
-    parts : parameters of each part by name.
+    ``stolen`` is the share of the requested CPU time that a hypervisor gave to others during the runs, if known.
     """
     machine: dict[str, Any] = {  # the one that runs the command; servers may be elsewhere
         "specplan": __version__,

@@ -57,13 +57,7 @@ class Resampled:
 
 
 def resampled(seconds: ArrayLike, baseline: ArrayLike) -> Resampled:
-    """Return the speedups of measured times.
-
-    Parameters
-    ----------
-    seconds : seconds of every configuration and question, shape (m, n), positive.
-    baseline : seconds of plain decoding on the same questions, shape (n,), positive.
-    """
+    """Return the speedups of times by configuration and question, shape (m, n), over plain decoding's, shape (n,)."""
     own, plain = np.asarray(seconds, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     rng = np.random.default_rng([0x7465_6C6C, _SEED])
     drawn = rng.multinomial(plain.size, np.full(plain.size, 1.0 / plain.size), size=_RESAMPLES).astype(np.float64)
@@ -97,13 +91,7 @@ class Skill:
 
 
 def skill(predicted: ArrayLike, measured: Resampled) -> Skill:
-    """Compare predicted speedups with measured ones.
-
-    Parameters
-    ----------
-    predicted : speedups, shape (m,), positive.
-    measured : the same rows, at least `LEAST_ROWS`.
-    """
+    """Compare predicted speedups, shape (m,), with those measured of the same rows, at least `LEAST_ROWS`."""
     x = np.asarray(predicted, dtype=np.float64)
     errors = x / measured.speedups - 1.0
     all_logs = _with_plain(np.log(measured.speedups))

@@ -306,21 +306,15 @@ def off_from(rows: Sequence[LoadRow], side: Side) -> int | None:
 
 
 def check_rounds(n_questions: int, n_rounds: int, loads: Sequence[int]) -> None:
-    """Refuse invalid loads, too few rounds for an interval, and rounds with fewer questions than clients.
-
-    Raises
-    ------
-    ParameterError : any of these.
-    """
+    """Raise a ParameterError for invalid loads, too few rounds for an interval, or fewer questions than clients."""
     if not loads or min(loads) < 1:
         raise ParameterError("concurrency", ",".join(map(str, loads)), "must be integers >= 1, e.g. 1,2,4,8")
     if n_rounds < 2:
         raise ParameterError("rounds", n_rounds, "must be an integer >= 2, for an interval")
     least = n_rounds * max(loads)
     if n_questions < least:
-        rule = (
-            f"must be at least {least}: {n_rounds} rounds, each with a question for every one of {max(loads)} clients"
-        )
+        each = f"each with a question for every one of {max(loads)} clients"
+        rule = f"must be at least {least}: {n_rounds} rounds, {each}"
         raise ParameterError("answers", n_questions, rule)
 
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
+import shlex
+import subprocess
 from html.parser import HTMLParser
 
 import click
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from specplan.output import SCREEN
 from specplan.show.page import Answer, Bullets, Code, Interval, Picture, Report, Section, Table, Text, Widget, cleaned
-from specplan.show.rendering import as_html, as_markdown
+from specplan.show.rendering import as_html, as_markdown, broken, json_lines
 from specplan.show.saving import command_line, report_option
 from specplan.show.svg import Line, lines, scatter
 
@@ -149,3 +155,33 @@ def test_a_scatter_holds_both_intervals_of_a_point() -> None:
     assert (x, y) == pytest.approx([float(one) for one in point.groups()])
     assert x == pytest.approx((x_low + x_high) / 2)
     assert 14 <= y_high < y < y_low <= 274  # inside the frame
+
+
+VLLM = ["vllm", "serve", "Qwen/Qwen3-32B", "--port", "8000", "--enable-expert-parallel", "--max-model-len", "20480"]
+BY_BATCH = [[1, 31, 5], [32, 63, 4], [64, 127, 2], [128, 1024, 0]]
+SPECULATIVE = {"method": "eagle3", "model": "RedHatAI/Qwen3-32B-speculator.eagle3", "by_batch_size": BY_BATCH}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        shlex.join(VLLM),
+        "CUDA_VISIBLE_DEVICES=0,1 "
+        + shlex.join([*VLLM, "--speculative-config", json.dumps(SPECULATIVE), "--max-num-seqs", "32"]),
+        shlex.join(["vllm", "serve", "<EAGLE-3 head>", "--served-model-name", "it's here", "--x", '{"a": "b, c"}']),
+    ],
+)
+def test_a_shell_reads_the_words_of_a_command_in_lines_of_a_terminal(command: str) -> None:
+    text = broken(command)
+    assert all(len(line) <= SCREEN for line in text.splitlines())
+    shell = f'printf "%s\\0" {text.replace("CUDA_VISIBLE_DEVICES=0,1 ", "")}'
+    read = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=True).stdout
+    words = shlex.split(command.replace("CUDA_VISIBLE_DEVICES=0,1 ", ""))
+    for found, word in zip(read.split("\0")[:-1], words, strict=True):
+        assert found == word or json.loads(found) == json.loads(word)
+
+
+@settings(max_examples=30)
+@given(st.dictionaries(st.text(max_size=12), st.lists(st.integers() | st.text(max_size=20), max_size=5), max_size=6))
+def test_json_stays_the_same_data_whatever_its_strings_hold(data: dict[str, list[int | str]]) -> None:
+    assert json.loads("\n".join(json_lines(json.dumps(data), 30))) == data

@@ -8,7 +8,6 @@ from statistics import fmean
 import pytest
 
 from specplan.check.reproducing import confspec
-from specplan.check.reproducing import lookahead_decoding as ld
 from specplan.check.reproducing import lookahead_reasoning as lr
 from specplan.planning.model_error import PUBLISHED_RULES, Row, rows
 from theory.branches import accepted_among
@@ -26,6 +25,11 @@ def found() -> Found:
 
 def _cells(found: Found, *, combined: bool) -> list[lr.Cell]:
     return [lr._cell(pair, data, found, combined=combined) for pair, data in found]
+
+
+def test_a_lenient_verifier_cannot_accept_more_than_there_is() -> None:
+    """0.44 of the verdicts are wrong: with 0.42 to accept in error, 0.02 are refused in error."""
+    assert [confspec._accepted(alpha, 0.44) for alpha in (0.58, 0.47)] == pytest.approx([0.98, 0.91])
 
 
 def test_what_is_reached(found: Found) -> None:
@@ -49,14 +53,6 @@ def test_no_cell_enters_its_own_prediction(found: Found) -> None:
     assert lr._cell("qwen3", "amc23", changed, combined=False).left_out != before.left_out
 
 
-def test_lookahead_decoding_is_predicted_where_its_equations_apply() -> None:
-    """The balanced setting without prompts, within 5 %; nothing is said of the others."""
-    errors = {cell.tag: cell.error for cell in ld.cells()}
-    assert [tag for tag, error in errors.items() if error is not None] == [8]
-    assert errors[8] is not None
-    assert abs(errors[8]) < 0.05
-
-
 def test_the_correlation_of_siblings_gives_back_the_acceptance() -> None:
     """At every printed cell."""
     for row in TABLE_3.values():
@@ -73,9 +69,3 @@ def test_trees_of_table_3_are_predicted_with_nothing_fitted() -> None:
     assert len(found) == lr.N_TREES
     assert fmean(abs(predicted / published - 1.0) for predicted, published in found.values()) < 0.06
     assert found["GSM8K", "7B", 8][0] < found["GSM8K", "7B", 2][0]
-
-
-def test_a_lenient_verifier_cannot_accept_more_than_there_is() -> None:
-    """0.44 of the verdicts are wrong: with 0.42 to accept in error, 0.02 are refused in error."""
-    assert confspec._accepted(0.58, 0.44) == pytest.approx(0.98)
-    assert confspec._accepted(0.47, 0.44) == pytest.approx(0.91)

@@ -38,12 +38,6 @@ def test_a_machine_of_one_pace_and_one_that_drifts_slowly_add_nothing() -> None:
     assert drift == pytest.approx(0.01 / math.sqrt(2.0))
 
 
-def test_noise_of_the_pace_is_found() -> None:
-    noise = np.random.default_rng(1).lognormal(0.0, 0.2, 1500)
-    found = Measurements(paced(measured([True] * 2), list(noise))).time_noise
-    assert found == pytest.approx(0.2, rel=0.1)  # standard error 2.2 %: false alarms below 1e-4
-
-
 def test_texts_that_a_method_draws_anew_count() -> None:
     profile = speculated(measured([True] * 8))
     configuration = Configuration.parse("draft-model k2=3")

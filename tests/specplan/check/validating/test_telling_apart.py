@@ -55,22 +55,6 @@ def test_figures_are_those_of_brute_force(predicted: list[float], seed: int) -> 
     assert found.best == int(np.argmax([1.0, *real])) - 1
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.permutations(range(5)), seeds)
-def test_the_order_of_rows_does_not_matter_and_only_that_of_predictions_does(order: list[int], seed: int) -> None:
-    own, plain = timed([0.5, 0.8, 1.2, 1.5, 1.6], seed=seed)
-    predicted = np.array([0.6, 0.7, 1.6, 1.3, 1.8])
-    one, other = skill(predicted, resampled(own, plain)), skill(predicted[order], resampled(own[order], plain))
-    assert other.regret == one.regret
-    assert other.kendall is not None
-    assert one.kendall is not None
-    for end in ("value", "low", "high"):
-        assert getattr(other.kendall, end) == pytest.approx(getattr(one.kendall, end))
-    assert (other.n_ordered, other.n_pairs) == (one.n_ordered, one.n_pairs)
-    squared = skill(predicted**2, resampled(own, plain))  # the same order, and the same rows above plain decoding
-    assert (squared.kendall, squared.regret, squared.chosen) == (one.kendall, one.regret, one.chosen)
-
-
 def test_the_right_order_has_no_regret_and_the_wrong_one_has_the_most() -> None:
     true = [0.5, 0.8, 1.2, 1.5]
     own = 1.0 / np.asarray(true)[:, None] * np.linspace(0.5, 1.5, 20)  # no noise but the questions' own
