@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from specplan.output import SCREEN, between, by_need, narrow, screen
-from specplan.show.loads.plain import loads_as_json
 from specplan.show.loads.reports import load_parts
-from specplan.show.loads.results import by_load
+from specplan.show.loads.results import by_load, loads_as_json
 from specplan.show.loads.words import beyond_timings, named, switch_off
 from specplan.show.page import (
     Answer,
@@ -140,7 +139,11 @@ def _first_screen(plan: ProfilePlan) -> str:
     ranking, timings = plan.ranking, plan.timings
     shown = [r for i, r in enumerate(ranking.rows) if i < _SHOWN or not r.prediction.configuration.speculates]
     about = f"{ranking.profile}, one answer at a time, at most {ranking.max_parallel} positions per target pass:"
-    loads = [] if plan.loads is None else [_by_load(plan.loads)]
+    loads = []
+    if plan.loads is not None:
+        beyond = (f"Not planned: {why}." for why in plan.loads.beyond)
+        said = filter(None, [*beyond_timings(plan.loads), *beyond, switch_off(plan.loads)])
+        loads = ["\n".join([by_load(plan.loads), *(textwrap.fill(line, SCREEN) for line in said)])]
     below = [*_below(ranking, len(shown)), *timings.lines()[: timings.latency is not None]]
     return screen(plan.headline(), about, _short_table(shown), *loads, below)
 
@@ -171,12 +174,6 @@ def _short_table(rows: Sequence[Row]) -> str:
         ("target tokens", [f"{1.0 + p.wasted_target:.2f}" for p in every]),
     ]
     return narrow(columns)
-
-
-def _by_load(loads: LoadPlan) -> str:
-    """The best at each load, and the load from which on plain decoding is best."""
-    said = [*beyond_timings(loads), *(f"Not planned: {why}." for why in loads.beyond), switch_off(loads)]
-    return "\n".join([by_load(loads), *(textwrap.fill(line, SCREEN) for line in said if line)])
 
 
 def _below(ranking: Plan, n_shown: int) -> Iterator[str]:

@@ -71,7 +71,7 @@ def _bars(table: Table) -> dict[tuple[int, int], str]:
     """Bars of a table's intervals by row and column; each column has its own scale."""
     bars = {}
     for j, heading in enumerate(table.headings):
-        cells = {i: row[j] for i, row in enumerate(table.rows) if isinstance(row[j], Interval)}
+        cells = {i: cell for i, row in enumerate(table.rows) if isinstance(cell := row[j], Interval)}
         ends = [end for cell in cells.values() for end in (cell.low, cell.high) if math.isfinite(end)]
         ends += [] if table.reference is None or not ends else [table.reference]
         for i, cell in cells.items():

@@ -130,7 +130,12 @@ def _first_screen(found: Theorems) -> str:
         blocks.append(table(headings, rows))
     listed = [item for item in chosen if not papers or (item.id in results and not results[item.id].agrees)]
     if listed:
-        blocks.append(_list(listed, results))
+        rows = []
+        for item in listed:
+            result = results.get(item.id)
+            differs = "" if result is None or result.agrees else f"DIFFERS, derived: {result.evidence.verdict.value}. "
+            rows.append([item.id, item.verdict.value, differs + item.statement])
+        blocks.append(table(["id", "verdict", "statement"], rows, width=SCREEN))
     blocks += ["\n".join(map(_gravest, papers))] if papers else []
     blocks += ["Every claim: -v. One in full: specplan theorems ID."] if chosen else []
     return "\n\n".join(blocks)
@@ -163,15 +168,6 @@ def _by_paper(chosen: Sequence[Claim]) -> tuple[list[str], list[list[str]]]:
         counts = Counter(item.verdict.value for item in chosen if item.paper == paper)
         rows.append([paper, str(counts.total()), *(str(counts[name]) for name in verdicts)])
     return ["paper", "claims", *verdicts], rows
-
-
-def _list(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> str:
-    rows = []
-    for item in chosen:
-        result = results.get(item.id)
-        differs = "" if result is None or result.agrees else f"DIFFERS, derived: {result.evidence.verdict.value}. "
-        rows.append([item.id, item.verdict.value, differs + item.statement])
-    return table(["id", "verdict", "statement"], rows, width=SCREEN)
 
 
 def coverage_screen() -> str:
@@ -241,27 +237,23 @@ def _evidence_rows(name: str, evidence: Evidence) -> list[tuple[str, str]]:
 def _table_of(chosen: Sequence[Claim], paper: str, results: Mapping[str, Verification]) -> Table:
     items = [item for item in chosen if item.paper == paper]
     derived = [results.get(item.id) for item in items]
+    shown, slack = [], []
+    for one in derived:
+        finding = None if one is None else one.correction_finding or one.finding
+        differs = "" if one is None or one.agrees else f"; DIFFERS: {one.evidence.verdict.value}"
+        shown.append("–" if one is None else one.evidence.method + differs)
+        slack.append("–" if finding is None or not finding.slack else finding.slack)
     return filled(
         ("id", [item.id for item in items]),
         ("source", [item.source for item in items]),
         ("verdict", [item.verdict_text for item in items]),
-        ("shown by", ["–" if one is None else one.evidence.method + _differs(one) for one in derived]),
-        ("fails if it claims", ["–" if one is None else _slack(one) for one in derived]),
+        ("shown by", shown),
+        ("fails if it claims", slack),
         ("seconds", ["–" if one is None else f"{one.seconds:.2f}" for one in derived]),
         ("statement", [item.statement for item in items]),
         ("assumptions", [item.assumptions for item in items]),
         folded=f"all {len(items)} claims" if len(chosen) > 12 else "",
     )
-
-
-def _slack(result: Verification) -> str:
-    """How much stronger than the statement that holds a false one is, by the search for counterexamples."""
-    finding = result.correction_finding or result.finding
-    return "–" if finding is None or not finding.slack else finding.slack
-
-
-def _differs(result: Verification) -> str:
-    return "" if result.agrees else f"; DIFFERS: {result.evidence.verdict.value}"
 
 
 def _severity(one: Claim) -> str | None:

@@ -17,7 +17,7 @@ from specplan.show.svg import Line, lines, scatter
 if TYPE_CHECKING:
     from sim.estimate import Estimate
     from specplan.check.validating.under_load import LoadValidation
-    from specplan.check.validating.validation import Row, Validation
+    from specplan.check.validating.validation import Validation
     from specplan.planning.advice import Advice
 
 __all__ = ["load_validation_report", "validation_report"]
@@ -85,10 +85,14 @@ def _rows(validation: Validation) -> Iterator[Part]:
         ("verdict", ["good" if row.good else "off" for row in rows]),
         reference=1.0,
     )
+    both = [(row.prediction.false_accepts, row.measured.false_accepts) for row in rows]
+    false_accepts = [
+        "–" if a is None or b is None else f"{a.value:.2f} > {b.value:.2f} ± {b.stderr:.2f}" for a, b in both
+    ]
     yield filled(
         ("method", [row.name for row in rows]),
         ("acceptance", [f"{row.prediction.acceptance:.2f} > {row.measured.acceptance:.2f}" for row in rows]),
-        ("false accepts", [_false_accepts(row) for row in rows]),
+        ("false accepts", false_accepts),
         ("accuracy", [f"{_share(row.prediction.accuracy)} > {_share(row.measured.accuracy)}" for row in rows]),
         folded="Acceptance of judged drafts, wrong drafts let stand per answer, right answers: predicted > measured",
     )
@@ -114,11 +118,6 @@ def _value(number: float | None) -> str:
 
 def _share(estimate: Estimate | None) -> str:
     return "–" if estimate is None else str(interval(estimate))
-
-
-def _false_accepts(row: Row) -> str:
-    predicted, real = row.prediction.false_accepts, row.measured.false_accepts
-    return "–" if predicted is None or real is None else f"{predicted.value:.2f} > {real.value:.2f} ± {real.stderr:.2f}"
 
 
 def _remarks(validation: Validation) -> Iterator[str]:
@@ -156,7 +155,14 @@ def load_validation_report(validation: LoadValidation) -> Report:
         ]
         picture = lines(drawn, x_name="clients", y_name="gain", log=True, reference=1.0)
         parts.append(Picture(picture, "Gain over plain decoding with the same number of clients, 95 % intervals."))
-    parts += [_gains(validation), _speeds(validation), _choices(validation), Bullets(list(_load_remarks(validation)))]
+    verdicts = validation.verdicts
+    choices = filled(
+        ("clients", [str(one.clients) for one in verdicts]),
+        ("predicted best", [one.chosen for one in verdicts]),
+        ("measured best", [one.best for one in verdicts]),
+        ("regret, %", [interval(one.regret, 1, times=100.0) for one in verdicts]),
+    )
+    parts += [_gains(validation), _speeds(validation), choices, Bullets(list(_load_remarks(validation)))]
     inside = sum(row.inside for row in rows)
     answers = [
         Answer(
@@ -164,7 +170,7 @@ def load_validation_report(validation: LoadValidation) -> Report:
             one.best,
             f"measured; predicted: {one.chosen}, which is {100 * one.regret.value:.1f} % slower",
         )
-        for one in validation.verdicts
+        for one in verdicts
     ]
     sure = Answer("How sure?", f"{inside} of {len(rows)} gains are inside their 95 % interval")
     off = ["at none of these loads" if load is None else f"from {load} clients on" for load in validation.off_from]
@@ -219,17 +225,6 @@ def _speeds(validation: LoadValidation) -> Table:
         ]
         rows.append([str(row.clients), row.name, *cells])
     return Table(["clients", "method", *_SPEEDS], rows, folded=True, summary="Predicted > measured")
-
-
-def _choices(validation: LoadValidation) -> Table:
-    """The choice at each load, and its regret, in per cent."""
-    verdicts = validation.verdicts
-    return filled(
-        ("clients", [str(one.clients) for one in verdicts]),
-        ("predicted best", [one.chosen for one in verdicts]),
-        ("measured best", [one.best for one in verdicts]),
-        ("regret, %", [interval(one.regret, 1, times=100.0) for one in verdicts]),
-    )
 
 
 def _load_remarks(validation: LoadValidation) -> Iterator[str]:

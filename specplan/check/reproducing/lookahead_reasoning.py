@@ -140,7 +140,7 @@ def simulated_row(profile: Profile, rules: str, n_answers: int) -> Row:
     assert figures.combined_speedup is not None
     predictor = Predictor(profile, n_answers=n_answers, uncertainty=False, sparing=True)
     step = Configuration(method="lr-async", k1=figures.k1, rules=rules)
-    both = replace(step, k2=figures.token_k2)
+    both = Configuration(method="lr-async", k1=figures.k1, k2=figures.token_k2, rules=rules)
     return Row(
         name=profile.name,
         rules=rules,

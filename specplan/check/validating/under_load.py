@@ -175,7 +175,9 @@ async def validate_under_load(
     async with AsyncExitStack() as stack:
         kept = None if journal is None else stack.enter_context(Journal(journal, options))
         roles, clock = await stack.enter_async_context(models.open())
-        expected = LoadPredictor(predictor.trials, [len(questions) for questions in rounds], _most(roles))
+        limits = {role: roles[role].describe().get("max_batch") for role in (TARGET, DRAFT)}
+        most = {role: int(limit) for role, limit in limits.items() if limit}
+        expected = LoadPredictor(predictor.trials, [len(questions) for questions in rounds], most)
         for configuration, load in product((PLAIN, *configurations), loads):
             expected.expected(configuration, load)
             progress(f"predicted: {load} {configuration.name}")
@@ -316,12 +318,3 @@ def check_rounds(n_questions: int, n_rounds: int, loads: Sequence[int]) -> None:
         each = f"each with a question for every one of {max(loads)} clients"
         rule = f"must be at least {least}: {n_rounds} rounds, {each}"
         raise ParameterError("answers", n_questions, rule)
-
-
-def _most(roles: Mapping[str, Any]) -> dict[str, int]:
-    """The largest batch of the engines by role, where they report it."""
-    limits = {}
-    for role in (TARGET, DRAFT):
-        if most := roles[role].describe().get("max_batch"):
-            limits[role] = int(most)
-    return limits

@@ -1,17 +1,18 @@
-"""Reports of loads: the best configuration at each load, for a plan from names or from a profile, and costs by GPU."""
+"""Plans under load for a reader: reports by load, and what a token costs on several types of GPUs, also as a screen."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from specplan.output import SCREEN, screen, table
 from specplan.planning.loads.from_options import settings_for
 from specplan.planning.loads.load_plan import NamesPlan
 from specplan.planning.loads.statements import k_table
 from specplan.show.loads import words
-from specplan.show.loads.gpu_types import break_evens, cheapest, unit
 from specplan.show.page import (
     Answer,
     Bullets,
@@ -33,11 +34,10 @@ from specplan.worlds.beliefs import MEASURE
 if TYPE_CHECKING:
     from specplan.planning.loads.gpu_types import GpuPlans, Priced
     from specplan.planning.loads.load_plan import LoadPlan, LoadRow
-    from specplan.planning.loads.options import Option
     from specplan.worlds.request import Load
     from specplan.worlds.running.settings import Settings
 
-__all__ = ["gpus_report", "load_parts", "load_plan_report"]
+__all__ = ["break_evens", "cheapest", "gpus_first_screen", "gpus_report", "load_parts", "load_plan_report"]
 
 _NONE: Final = "–"
 
@@ -90,16 +90,16 @@ def _costs(plans: GpuPlans) -> Iterator[Part]:
     if len(plans.loads) > 1:
         x_name = "answers at once" if plans.loads[0][0].load.concurrency else "answers per second"
         drawn = [Line(name, each) for name, each in points.items()]
-        svg = lines(drawn, x_name=x_name, y_name=f"{unit(plans)} per million tokens", log=True)
-        yield Picture(svg, f"{unit(plans)} per million tokens by load, of the best option on each type.")
+        svg = lines(drawn, x_name=x_name, y_name=f"{_unit(plans)} per million tokens", log=True)
+        yield Picture(svg, f"{_unit(plans)} per million tokens by load, of the best option on each type.")
 
 
 def _priced(plans: GpuPlans, rows: Sequence[Priced]) -> Table:
     return filled(
         (words.at_load(rows[0].load), [f"{one.gpus} x {one.gpu}" for one in rows]),
         ("best", [words.named(one.plan, one.row.option) for one in rows]),
-        (f"{unit(plans)}/M tokens, 95 % interval", [Interval(one.per_million, one.low, one.high) for one in rows]),
-        (f"{unit(plans)}/answer", [brief(one.dollars.per_answer, 2) for one in rows]),
+        (f"{_unit(plans)}/M tokens, 95 % interval", [Interval(one.per_million, one.low, one.high) for one in rows]),
+        (f"{_unit(plans)}/answer", [brief(one.dollars.per_answer, 2) for one in rows]),
         ("bounds", ["met" if one.row.meets else "missed" for one in rows]),
         strong=0,
     )
@@ -197,7 +197,10 @@ def _curve(plan: LoadPlan) -> Table:
     curve, rows = plan.curve, []
     for kind, gains in curve.gains.items():
         first = next(option for option in curve.options[kind] if option is not None)
-        cells = [_with_depths(plan, *pair) for pair in zip(gains, curve.options[kind], strict=True)]
+        cells = []
+        for gain, option in zip(gains, curve.options[kind], strict=True):
+            known = "" if option is None else ", ".join(map(str, words.depths(plan, option.configuration).values()))
+            cells.append(_NONE if gain is None else f"{gain:.2f} ({known})" if known else f"{gain:.2f}")
         rows.append([plan.simulator.name_of(first.configuration), *cells])
     headings = ["gain by answers at once", *map(str, curve.answers)]
     every = (one for options in curve.options.values() for one in options if one is not None)
@@ -205,24 +208,17 @@ def _curve(plan: LoadPlan) -> Table:
     return Table(headings=headings, rows=rows, folded=True, summary=f"Gains by answers at once ({', '.join(names)})")
 
 
-def _with_depths(plan: LoadPlan, gain: float | None, option: Option | None) -> str:
-    if gain is None or option is None:
-        return _NONE
-    known = ", ".join(map(str, words.depths(plan, option.configuration).values()))
-    return f"{gain:.2f}" + (f" ({known})" if known else "")
-
-
 def _every_k(plan: NamesPlan) -> Iterator[Part]:
     """What each k loses, by answers at once."""
-    table = k_table(plan)
-    if table is None:
+    losses_by_k = k_table(plan)
+    if losses_by_k is None:
         return
-    option = table.option
+    option = losses_by_k.option
     where = f"{plan.simulator.name_of(option.configuration)} on {option.arrangement.text}"
-    by_k = zip(table.ks, table.losses, strict=True)
+    by_k = zip(losses_by_k.ks, losses_by_k.losses, strict=True)
     rows = [[str(k), *(f"{100.0 * lost:.0f}" for lost in losses)] for k, losses in by_k]
     says = f"Tokens per second that each k loses against the best k, in %, {where}, by answers at once"
-    yield Table(headings=["k", *map(str, table.answers)], rows=rows, folded=True, summary=says)
+    yield Table(headings=["k", *map(str, losses_by_k.answers)], rows=rows, folded=True, summary=says)
 
 
 def _notes(plan: NamesPlan) -> Iterator[str]:
@@ -272,3 +268,87 @@ def _running(plan: NamesPlan) -> Iterator[Part]:
                 yield Code(json.dumps(data, sort_keys=True))
         if settings.notes:
             yield Bullets(settings.notes)
+
+
+def gpus_first_screen(plans: GpuPlans) -> str:
+    """Return what fits a terminal of 80 columns: the cheapest type at each load, the break-even, the table."""
+    deployment = plans.loads[0][0].plan.deployment
+    sentences = [*(cheapest(plans, rows) for rows in plans.loads), break_evens(plans)]
+    title = (
+        f"Plans for {deployment.target.name} by type of GPU, {words.engine_name(deployment)}: "
+        f"prompts of {deployment.prompt_tokens} tokens, answers of {deployment.answer_tokens}:"
+    )
+    return screen(sentences, [title], _gpus_table(plans), list(_below_gpus(plans)))
+
+
+def _unit(plans: GpuPlans) -> str:
+    """The unit of costs: dollars, or GPU hours where no prices were given."""
+    return "$" if plans.priced else "GPU h"
+
+
+def _short(gpu: str) -> str:
+    return gpu.removeprefix("NVIDIA ")
+
+
+def cheapest(plans: GpuPlans, rows: Sequence[Priced]) -> str:
+    """Return which type is the cheapest at a load, what it costs, how sure that is, and what the next one costs."""
+    best, *others = rows
+    at = f"At {words.at_load(best.load)}"
+    if not best.row.meets:
+        return f"{at}: no type of GPU meets the bounds."
+    on = f"{best.gpus} x {_short(best.gpu)} with {words.named(best.plan, best.row.option)}"
+    cost = f"${brief(best.per_million)}" if plans.priced else f"{brief(best.per_million)} GPU h"
+    text = f"{at}: cheapest is {on}, {cost} per million tokens"
+    text += f", between {brief(best.low)} and {brief(best.high)} with 95 % confidence"
+    second = next((one for one in others if one.row.meets), None)
+    if second is None:
+        return f"{text}; {'no other type meets the bounds' if others else 'no other type was planned'}."
+    times = second.per_million / best.per_million
+    is_unsure = math.log(times) < math.hypot(best.costs, second.costs)
+    sure = ", less than the uncertainty of passes" if is_unsure else ""
+    return f"{text}; {_short(second.gpu)} costs {times:.2f} times as much{sure}."
+
+
+def break_evens(plans: GpuPlans) -> str:
+    """Return at which loads the cheapest type changes."""
+    if len(plans.loads) < 2:
+        return "Break-even: say several loads (--concurrency 1,8,64) to see where another type becomes the cheapest."
+    changes = plans.break_evens()
+    if not changes:
+        best = [rows[0].gpu for rows in plans.loads if rows[0].row.meets]
+        only = _short(best[0]) if len(set(best)) == 1 else "no type"
+        where = "all these loads" if len(best) == len(plans.loads) else "the loads at which any meets the bounds"
+        return f"Break-even: none; {only} is the cheapest at {where}."
+    of = "per second" if plans.loads[0][0].load.concurrency is None else "at once"
+    turns = []
+    for load, before, after in changes:
+        n = brief(load, 2)
+        answers = f"{n} answer{'s' if n != '1' else ''}"
+        turns.append(f"from about {answers} {of} {_short(after.gpu)} is cheaper than {_short(before.gpu)}")
+    return f"Break-even: {'; '.join(turns)}."
+
+
+def _gpus_table(plans: GpuPlans) -> str:
+    rows = []
+    for priced in plans.loads:
+        for i, one in enumerate(priced):
+            option = words.named(one.plan, one.row.option)
+            cells = [one.load.text if not i else "", f"{one.gpus} x {_short(one.gpu)}", option]
+            cells += [f"{one.row.tokens_per_s:.0f}", f"{brief(one.per_million)} [{brief(one.low)}, {brief(one.high)}]"]
+            rows.append([*cells, brief(one.dollars.per_answer, 2) if one.row.meets else "misses bounds"])
+    headings = ["load", "GPUs", "best", "tokens/s", f"{_unit(plans)}/M tokens", f"{_unit(plans)}/answer"]
+    return table(headings, rows, width=SCREEN)
+
+
+def _below_gpus(plans: GpuPlans) -> Iterator[str]:
+    yield from (f"Not planned for {_short(name)}: {why}." for name, why in plans.refused.items())
+    for plan in plans.plans:
+        on = f"{plan.deployment.gpus} x {_short(plan.deployment.gpu.name)}"
+        yield from (f"Not planned on {on}: {why}." for why in plan.beyond)
+    assumptions = dict.fromkeys(one.text for plan in plans.plans for one in words.assumed_by_plan(plan))
+    yield from (f"Assumed: {text}." for text in assumptions)
+    yield (
+        f"{_unit(plans)}/M tokens: price of all GPUs per hour / million tokens of answers written in it, [95 % "
+        "interval]; GPUs: the fewest that hold the models, more where these miss the bounds or have too little cache, "
+        "unless --gpus says how many. Each plan in full, with its commands: -v."
+    )
