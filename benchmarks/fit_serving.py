@@ -21,9 +21,8 @@ from scipy.optimize import least_squares
 from benchmarks.fit_rounds import print_rounds
 from specplan.check.scoreboard.doubts import doubts_of_loaded, served_doubt, twins
 from specplan.check.scoreboard.driven import deployed, prompt_tokens
-from specplan.check.scoreboard.loaded import loop_of, model_of, rate_of
 from specplan.check.scoreboard.rows import Driven, Loaded, Measured, Served, Speculated, Steady
-from specplan.check.scoreboard.served import iteration_of, served_iteration, unexplained
+from specplan.check.scoreboard.served import iteration_of, loop_of, model_of, rate_of, served_iteration, unexplained
 from specplan.check.scoreboard.tables import read_folder
 from theory.errors import SpecplanError
 from theory.hardware.engines import BLACKWELL, ENGINES
@@ -148,7 +147,7 @@ def _row(row: Measured) -> _Row | None:
         )  # fmt: skip
     if isinstance(row, Served):
         facts, model, work = served_iteration(row)
-        if served_doubt(row) is not None or unexplained(facts, model) is not None:
+        if served_doubt(row) is not None or unexplained(facts) is not None:
             return None
         # experts in fp8 and fp4 ran kernels of their own, and layers with states have a constant of their own: they are
         # predicted, none of their rows fitted to

@@ -12,7 +12,7 @@ from functools import cache
 from statistics import median
 from typing import Final
 
-from specplan.check.reproducing.lookahead_trees import sibling_correlation
+from specplan.check.reproducing.lookahead_reasoning import sibling_correlation
 from theory.branches import h_tree, position_cost_at
 from theory.published.confspec import BENCHMARKS, LATENCY_MS, speedups
 from theory.published.lookahead_reasoning import TABLE_3, TREE_WIDTHS

@@ -12,7 +12,7 @@ from typing import Final
 
 from benchmarks.league.aiconfigurator import fastest_iteration, fastest_load
 from benchmarks.league.data_sheet import at_data_sheet
-from specplan.check.scoreboard import driven, loaded, served, speculated
+from specplan.check.scoreboard import driven, served, speculated
 from specplan.check.scoreboard.deployments import facts_of
 from specplan.check.scoreboard.rows import Driven, Loaded, Measured, Served, Speculated, Steady
 from specplan.worlds.measured_operators import with_operators
@@ -56,7 +56,7 @@ def deployment_of(row: Measured) -> tuple[ModelFacts, PassModel]:
         case Steady():
             return facts_of(row.model), served.iteration_of(row)[0]
         case Loaded():
-            return facts_of(row.model_path), loaded.model_of(row)
+            return facts_of(row.model_path), served.model_of(row)
         case Speculated():
             facts, round_ = speculated.deployed(row.target, row.draft)
             return facts, round_.target
@@ -86,7 +86,7 @@ def _by_passes(serve: Callable[[PassModel], PassModel]) -> Callable[[Measured, D
             case Steady():
                 return {"time per iteration": 1e3 * passes.seconds(served.iteration_of(row)[1])}
             case Loaded():
-                times = closed_loop(passes, loaded.loop_of(row))
+                times = closed_loop(passes, served.loop_of(row))
                 return _loaded(times.per_token, times.to_first_token)
             case Speculated():
                 _, round_ = speculated.deployed(row.target, row.draft)
@@ -141,7 +141,7 @@ def _by_peer(row: Measured, plain: Driven | None) -> Predictions:
             seconds = fastest_iteration(row.model, facts, passes, row.sequences, row.context_tokens)
             return {"time per iteration": 1e3 * seconds}
         case Loaded():
-            priced = fastest_load(row.model_path, facts, passes, loaded.loop_of(row))
+            priced = fastest_load(row.model_path, facts, passes, served.loop_of(row))
             return _loaded(priced.per_token_s, priced.to_first_token_s)
         case Speculated() if row.topk == 1:
             given = row.target, facts, passes, float(row.batch), speculated.CONTEXT

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -12,9 +13,8 @@ import numpy as np
 from benchmarks.league.predictors import LEFT_OUT, PREDICTORS, TABLES, deployment_of, family_of
 from specplan.check.scoreboard.board import Board, hardware_board, speculation_board
 from specplan.check.scoreboard.driven import plain_rows
-from specplan.check.scoreboard.outcomes import Outcome
 from specplan.check.scoreboard.rows import Acceptance, Driven, Measured
-from specplan.check.scoreboard.score import Score, regrets, score
+from specplan.check.scoreboard.score import Outcome, Score, regrets, score
 from specplan.check.scoreboard.tables import read_folder
 from theory.errors import ParameterError, SpecplanError
 
@@ -129,11 +129,18 @@ def _entries(row: Measured, own: Sequence[Outcome], plain: Driven | None) -> Ite
             continue
     for outcome in own:
         others = {
-            name: outcome.as_predicted(values[outcome.quantity])
+            name: _as_predicted(outcome, values[outcome.quantity])
             for name, values in predictions.items()
             if outcome.quantity in values
         }
         yield Entry({PREDICTORS[0].name: outcome, **others}, groups)
+
+
+def _as_predicted(one: Outcome, value: float) -> Outcome:
+    """The row with another prediction, which has no interval; choices that do not follow from it are left out."""
+    worth = {1.0: 1.0, one.predicted: value, 1.0 / one.predicted: 1.0 / value}  # doing nothing is worth 1 to everyone
+    choices = tuple(replace(each, predicted=worth[each.predicted]) for each in one.choices if each.predicted in worth)
+    return replace(one, predicted=value, interval=(math.nan, math.nan), choices=choices)
 
 
 def _groups(row: Measured) -> dict[str, str]:

@@ -10,7 +10,8 @@ from typing import Any, Final, Literal, TypeAlias, get_args, overload
 
 from sim.catalogue import choice
 from specplan.output import progress
-from specplan.show.reproductions import OperatorsScored, Reproduced, ReproducedPapers, Scored
+from specplan.show.reproductions import Reproduced, ReproducedPapers
+from specplan.show.scoreboards import OperatorsScored, Scored
 from theory.errors import ParameterError
 
 __all__ = ["Measured", "OperatorsScored", "Paper", "Reproduced", "ReproducedPapers", "Scored", "reproduce"]

@@ -20,7 +20,7 @@ from specplan.planning.loads.from_profile import FromProfile
 from specplan.planning.loads.load_plan import LoadRow, row_at
 from specplan.planning.planner import label
 from specplan.planning.predict import Prediction, Predictor
-from specplan.show.loads.plain import row_at_once
+from specplan.show.loads.results import row_at_once
 from specplan.show.result import Result, flat
 from theory.errors import ParameterError
 

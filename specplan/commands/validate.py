@@ -150,11 +150,11 @@ def command(
         raise ParameterError("run", runs[0], "contains method and knobs: leave out --method and its knobs")
     from specplan.api.validating import Validated, ValidatedUnderLoad, validate, validate_under_load
     from specplan.calibrating import resumable
-    from specplan.check.validating.questions import Below, configurations_of
+    from specplan.check.validating.questions import configurations_of
 
     windows = k1_list if k1_list is not None else "1,2,4" if method in ("lr-async", "lr-sync") else ""
-    below = Below(token, token_settings, _counts(k2_list))
-    configurations = runs or configurations_of(method, settings, _counts(windows), rules, below)
+    below: dict[str, Any] = {"rules": rules, "token": token, "token_settings": token_settings}
+    configurations = runs or configurations_of(method, settings, _counts(windows), _counts(k2_list), **below)
     journal = None if output is None else journal_of(output)
     options |= {"servers": pairs("server", servers, _MOVED), "journal": journal}
     validated: Validated | ValidatedUnderLoad

@@ -10,7 +10,6 @@ cost by a factor that acceptance does not change, both within 3 %, so that the e
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import replace
 from functools import lru_cache
 from statistics import fmean, pstdev
@@ -33,9 +32,12 @@ if TYPE_CHECKING:
 
 __all__ = ["explorer_data", "world_of"]
 
-_ALPHAS: Final = (0.3, 0.5, 0.7, 0.8, 0.9, 0.97)
-_C1S: Final = (0.03, 0.1, 0.2, 0.4)
-_VERIFY: Final = (0.0, 0.1, 0.3)
+_SLIDERS: Final = (
+    ("alpha1", "acceptance of a draft step, alpha1", (0.3, 0.5, 0.7, 0.8, 0.9, 0.97)),
+    ("c1", "draft step / target step, c1", (0.03, 0.1, 0.2, 0.4)),
+    ("verify", "verification, in target steps", (0.0, 0.1, 0.3)),
+)
+"""Name, title and axis, which is extended to contain the profile's value."""
 _K1S: Final = (2, 4, 8)
 _AT_ONCE: Final = (1, 8, 32)
 _METHODS: Final = (("async", "lr-async", "LR async"), ("sync", "lr-sync", "LR sync"))
@@ -82,46 +84,26 @@ def world_of(profile: Profile, trials: Trials) -> World | None:
 
 def explorer_data(world: World) -> dict[str, Any]:
     """Return the data of the page: sliders that start at the world's parameters, and the simulated grid."""
-    axes: list[list[float]] = [
-        _around(_ALPHAS, world.alpha1),
-        _around(_C1S, max(world.c1, 0.01)),
-        _around(_VERIFY, world.judge),
-        [float(count) for count in _AT_ONCE],
-    ]
+    axes, sliders = [], []
+    for (name, title, axis), start in zip(_SLIDERS, (world.alpha1, max(world.c1, 0.01), world.judge), strict=True):
+        axes.append(list(axis) if axis[0] <= start <= axis[-1] else sorted({*axis, start}))
+        ends = {"low": axes[-1][0], "high": axes[-1][-1], "step": 0.005}
+        sliders.append({"name": name, "title": title, "start": round(start, 4), **ends})
+    axes.append([float(count) for count in _AT_ONCE])
+    at_once = {"name": "at_once", "title": "answers at once", "start": 1, "values": [1, 2, 4, 8, 16, 32]}
     loops = len(_METHODS) * len(_K1S) * len(_coarse(axes)) * len(axes[3])
     with progress("simulating for the sliders", loops) as step_done:
         values = [_grid(world, name, axes, step_done) for _, name, _ in _METHODS]
-    sliders = [
-        _slider("alpha1", "acceptance of a draft step, alpha1", axes[0], world.alpha1),
-        _slider("c1", "draft step / target step, c1", axes[1], max(world.c1, 0.01)),
-        _slider("verify", "verification, in target steps", axes[2], world.judge),
-        {"name": "at_once", "title": "answers at once", "start": 1, "values": _powers(axes[3])},
-    ]
     return {
         "title": "speedup by k1: closed forms and simulations",
         "k1_most": 12,
-        "sliders": sliders,
+        "sliders": [*sliders, at_once],
         "series": [
             {"title": title, "form": form, "values": array.tolist()}
             for (form, _, title), array in zip(_METHODS, values, strict=True)
         ],
         "grid": {"k1": list(_K1S), "axes": axes, "log": [False, False, False, True]},
     }
-
-
-def _around(axis: Sequence[float], value: float) -> list[float]:
-    """The axis, extended to contain a value."""
-    return sorted({*axis, value}) if not axis[0] <= value <= axis[-1] else list(axis)
-
-
-def _slider(name: str, title: str, axis: Sequence[float], start: float) -> dict[str, Any]:
-    return {"name": name, "title": title, "start": round(start, 4), "low": axis[0], "high": axis[-1], "step": 0.005}
-
-
-def _powers(axis: Sequence[float]) -> list[int]:
-    """Powers of two within an axis, and its own points."""
-    powers = {2**i for i in range(1 + int(math.log2(axis[-1])))}
-    return sorted({*powers, *(int(one) for one in axis)})
 
 
 def _grid(world: World, name: str, axes: Sequence[Sequence[float]], step_done: Any) -> Array:

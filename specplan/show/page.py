@@ -54,7 +54,7 @@ def brief(value: float, digits: int = 3) -> str:
     return np.format_float_positional(value, precision=digits, fractional=False, trim="-")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Interval:
     """A value with its interval, drawn as a bar on the scale of its column."""
 
@@ -71,10 +71,10 @@ class Interval:
 def interval(estimate: Estimate, digits: int = 2, *, times: float = 1.0) -> Interval:
     """Return an estimate, so many ``times`` its unit (100: in per cent), as a cell of a table."""
     value, low, high = (times * one for one in (estimate.value, estimate.low, estimate.high))
-    return Interval(value=value, low=low, high=high, digits=digits)
+    return Interval(value, low, high, digits=digits)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Answer:
     """A question of the reader with its answer, on the first screen."""
 
@@ -83,7 +83,7 @@ class Answer:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Text:
     """A paragraph."""
 
@@ -91,7 +91,7 @@ class Text:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Bullets:
     """A list of sentences."""
 
@@ -99,7 +99,7 @@ class Bullets:
     items: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Code:
     """Text to copy, such as commands and settings."""
 
@@ -109,7 +109,7 @@ class Code:
     """Whether each line is a command, which may be broken between its options."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Table:
     """Rows below headings; the intervals of a column share a scale."""
 
@@ -134,11 +134,7 @@ def filled(
 ) -> Table:
     """Return a table of columns, each a heading and cells, but for those with nothing but dashes; the first stays.
 
-    Parameters
-    ----------
-    columns : all equally long.
-    reference, strong : as of `Table`.
-    folded : title, if the table is folded.
+    ``folded`` is the title, if the table is folded; the others are as of `Table`.
     """
     kept = [columns[0], *(one for one in columns[1:] if set(map(str, one[1])) != {"–"})]
     rows = [list(row) for row in zip(*(cells for _, cells in kept), strict=True)]
@@ -146,7 +142,7 @@ def filled(
     return Table(headings=headings, rows=rows, reference=reference, strong=strong, folded=bool(folded), summary=folded)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Picture:
     """A drawing as SVG without external references."""
 
@@ -157,7 +153,7 @@ class Picture:
     """Whether it is a timeline with buttons to zoom."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Widget:
     """An interactive part, with the data for the page's script."""
 
@@ -169,7 +165,7 @@ class Widget:
 Part = Text | Bullets | Code | Table | Picture | Widget
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Section:
     """Parts below a title."""
 

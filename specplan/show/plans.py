@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from specplan.output import by_need
-from specplan.show.loads.plain import loads_as_json
+from specplan.output import SCREEN, between, by_need, narrow, screen
 from specplan.show.loads.reports import load_parts
-from specplan.show.loads.words import named, switch_off
+from specplan.show.loads.results import by_load, loads_as_json
+from specplan.show.loads.words import beyond_timings, named, switch_off
 from specplan.show.page import (
     Answer,
     Bullets,
@@ -25,7 +26,6 @@ from specplan.show.page import (
     filled,
     interval,
 )
-from specplan.show.plan_screen import first_screen, summary, widest
 from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
 from specplan.show.svg import draw_timeline
@@ -37,8 +37,18 @@ if TYPE_CHECKING:
     from specplan.planning.latency import Timed
     from specplan.planning.loads.load_plan import LoadPlan
     from specplan.planning.planner import Plan, Row
+    from specplan.planning.predict import Prediction
 
 __all__ = ["ProfilePlan", "advised"]
+
+_SHOWN: Final = 12
+"""Methods on the first screen, plain decoding besides."""
+_WIDEST: Final = {
+    "sampling": "sampling of {n} answers",
+    "profile": "what the profile does not say about timings and step lengths",
+    "model": "the error of earlier predictions of this kind",
+}
+"""Source of error to its words on the screen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -64,7 +74,7 @@ class ProfilePlan(Result):
 
     def headline(self) -> str:
         """Return the recommendation, its gain and its cost in two sentences."""
-        return summary(self.ranking)
+        return f"{self.ranking.verdict} {_costs(self.best.prediction)}".strip()
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each method, best first, then the rows of each load."""
@@ -105,7 +115,78 @@ class ProfilePlan(Result):
 
     def text(self, *, verbose: bool = False) -> str:
         """Return the text of ``specplan plan``, with ``verbose`` that of ``specplan plan -v``."""
-        return as_text(_report(self, drawn=False)) if verbose else first_screen(self.ranking, self.timings, self.loads)
+        return as_text(_report(self, drawn=False)) if verbose else _first_screen(self)
+
+
+def _widest(ranking: Plan) -> tuple[str, str] | None:
+    """What the best row's interval is mostly made of, and what to measure next; None where it has no interval."""
+    errors = {name: part for name, part in ranking.best.prediction.errors.items() if part > 0.0}
+    if not errors:
+        return None
+    name, part = max(errors.items(), key=lambda error: error[1])
+    what = f"Most of the interval, ±{100 * part:.0f} %, comes from {_WIDEST[name].format(n=ranking.n_answers)}."
+    more = 4 * ranking.n_answers
+    if not ranking.measured:
+        drawn = f"Draw four times as many (-n {more}), or measure" if name == "sampling" else "Measure"
+        return what, f"{drawn} your own models: specplan calibrate"
+    if name == "model":
+        return what, "Run the row that you choose: specplan validate"
+    return what, f"Answer four times as many questions: specplan calibrate -n {more}"
+
+
+def _first_screen(plan: ProfilePlan) -> str:
+    """What fits a terminal of 80 columns: what to do, the best rows with plain decoding, what to measure next."""
+    ranking, timings = plan.ranking, plan.timings
+    shown = [r for i, r in enumerate(ranking.rows) if i < _SHOWN or not r.prediction.configuration.speculates]
+    about = f"{ranking.profile}, one answer at a time, at most {ranking.max_parallel} positions per target pass:"
+    loads = []
+    if plan.loads is not None:
+        beyond = (f"Not planned: {why}." for why in plan.loads.beyond)
+        said = filter(None, [*beyond_timings(plan.loads), *beyond, switch_off(plan.loads)])
+        loads = ["\n".join([by_load(plan.loads), *(textwrap.fill(line, SCREEN) for line in said)])]
+    below = [*_below(ranking, len(shown)), *timings.lines()[: timings.latency is not None]]
+    return screen(plan.headline(), about, _short_table(shown), *loads, below)
+
+
+def _costs(best: Prediction) -> str:
+    """Return what the best row needs: servers, tokens that the target generates, and how many answers are right."""
+    if not best.configuration.speculates:
+        return ""
+    servers = ["target", *(role for role in best.configuration.spec.roles if role in ("draft", "judge"))]
+    need = "one server" if len(servers) == 1 else f"{len(servers)} servers"
+    roles = " and ".join(filter(None, [", ".join(servers[:-1]), servers[-1]]))
+    kept = f"The target generates {1.0 + best.wasted_target:.2f} tokens for every token that it keeps"
+    text = f"You need {need}: {roles}. {kept}"
+    if best.accuracy is not None and best.baseline_accuracy is not None:
+        text += f"; {between(best.accuracy)} of the answers are right, {best.baseline_accuracy.value:.2f} without it"
+    return text + "."
+
+
+def _short_table(rows: Sequence[Row]) -> str:
+    """The rows in columns that say something: nothing is there twice, and none is empty."""
+    every = [row.prediction for row in rows]
+    depths = {name: [str(getattr(p.configuration, name)) for p in every] for name in ("k1", "k2")}
+    columns = [
+        ("method", [row.label for row in rows]),
+        *((name, cells) for name, cells in depths.items() if set(cells) != {"1"}),
+        ("speedup", [between(p.speedup) if p.configuration.speculates else f"{p.speedup.value:.2f}" for p in every]),
+        ("right", ["–" if p.accuracy is None else f"{p.accuracy.value:.2f}" for p in every]),
+        ("target tokens", [f"{1.0 + p.wasted_target:.2f}" for p in every]),
+    ]
+    return narrow(columns)
+
+
+def _below(ranking: Plan, n_shown: int) -> Iterator[str]:
+    if (hidden := len(ranking.rows) - n_shown) > 0:
+        yield f"{hidden} slower rows are not shown."
+    if ranking.unknown:
+        yield f"Not evaluated, for lack of measurements: {', '.join(ranking.unknown)}."
+    if (doubt := _widest(ranking)) is not None:
+        yield "{} {}.".format(*doubt)
+    yield (
+        "speedup: over plain decoding, one answer at a time, [95 % interval]; target tokens: generated per token kept. "
+        "All rows, columns and assumptions, and the commands to run it: -v."
+    )
 
 
 def _knobs(c: Configuration) -> dict[str, Any]:
@@ -125,11 +206,11 @@ def _report(plan: ProfilePlan, *, drawn: bool) -> Report:
     profile, ranking = plan.timings.profile, plan.ranking
     models = {role: model.name for role, model in profile.models.items()}
     pair = ", ".join(f"{role} {name}" for role, name in models.items())
-    sections = [Section(title="All methods", parts=list(_ranking(plan)))]
+    sections = [Section("All methods", list(_ranking(plan)))]
     if plan.loads is not None:
-        sections.append(Section(title="By load", parts=list(load_parts(plan.loads))))
+        sections.append(Section("By load", list(load_parts(plan.loads))))
     sections += [*_timeline(plan), *_explorer(plan)] if drawn else []
-    sections.append(Section(title="To run it", parts=list(advised(plan.advice))))
+    sections.append(Section("To run it", list(advised(plan.advice))))
     notes = dict.fromkeys(
         (*plan.timings.lines(), *ranking.assumptions, *(note for row in ranking.rows for note in row.prediction.notes))
     )
@@ -148,49 +229,44 @@ def _report(plan: ProfilePlan, *, drawn: bool) -> Report:
 def _answers(plan: ProfilePlan) -> Iterator[Answer]:
     best = plan.best
     p, c = best.prediction, best.prediction.configuration
-    yield Answer(question="Which method?", answer=best.label, detail=best.why)
+    yield Answer("Which method?", best.label, best.why)
     knobs = [f"{name} = {value}" for name, value in (("k1", c.k1), ("k2", c.k2))]
     yield Answer(
-        question="Which k?",
-        answer=", ".join(knobs),
-        detail="k1: target steps in flight; k2: tokens that the target verifies in one pass",
+        "Which k?", ", ".join(knobs), "k1: target steps in flight; k2: tokens that the target verifies in one pass"
     )
     s = p.speedup
     if not c.speculates:
-        yield Answer(question="How sure?", answer="It is the reference", detail="no method is expected to be faster")
+        yield Answer("How sure?", "It is the reference", "no method is expected to be faster")
     else:
         parts = ", ".join(f"{name} ±{100 * value:.1f} %" for name, value in p.errors.items())
         yield Answer(
-            question="How fast, how sure?",
-            answer=f"{s.value:.2f} times plain decoding, 95 % interval {s.low:.2f} – {s.high:.2f}",
-            detail=f"the interval covers: {parts}",
+            "How fast, how sure?",
+            f"{s.value:.2f} times plain decoding, 95 % interval {s.low:.2f} – {s.high:.2f}",
+            f"the interval covers: {parts}",
         )
     yield _at_load(plan)
-    yield Answer(
-        question="At what price?",
-        answer=f"{1.0 + p.wasted_target:.2f} target tokens generated per committed token",
-        detail=f"{p.peak_sequences} target sequences of {c.k2} tokens per pass at the peak; "
-        f"{p.wasted_draft:.2f} discarded draft tokens per committed token. {_device(plan)}",
-    )
-    if (doubt := widest(plan.ranking)) is not None:
-        yield Answer(question="What to measure next?", answer=doubt.remedy, detail=doubt.what)
-
-
-def _device(plan: ProfilePlan) -> str:
     device = plan.timings.device or plan.timings.profile.provenance.device
-    return f"Timings of: {device}." if device else "The profile does not state the GPUs of its timings."
+    gpus = f"Timings of: {device}." if device else "The profile does not state the GPUs of its timings."
+    yield Answer(
+        "At what price?",
+        f"{1.0 + p.wasted_target:.2f} target tokens generated per committed token",
+        f"{p.peak_sequences} target sequences of {c.k2} tokens per pass at the peak; "
+        f"{p.wasted_draft:.2f} discarded draft tokens per committed token. {gpus}",
+    )
+    if (doubt := _widest(plan.ranking)) is not None:
+        yield Answer("What to measure next?", doubt[1], doubt[0])
 
 
 def _at_load(plan: ProfilePlan) -> Answer:
     question, loads = "At which load?", plan.loads
     if loads is None:
         detail = "for more, give --concurrency 1,8,32, or --rate"
-        return Answer(question=question, answer="One answer at a time", detail=detail)
+        return Answer(question, "One answer at a time", detail)
     at = {load: f"{load.text} at once" if load.concurrency else load.text for load, _ in loads.loads}
     gains = [f"{at[load]}: {rows[0].gain.value:.2f} times" for load, rows in loads.loads]
     best = dict.fromkeys(named(loads, rows[0].option) for _, rows in loads.loads)
     detail = f"best: {'; '.join(best)}. {switch_off(loads)}"
-    return Answer(question=question, answer="; ".join(gains), detail=detail.strip())
+    return Answer(question, "; ".join(gains), detail.strip())
 
 
 def _ranking(plan: ProfilePlan) -> Iterator[Part]:
@@ -210,7 +286,7 @@ def _ranking(plan: ProfilePlan) -> Iterator[Part]:
         strong=0,
     )
     yield Text(
-        text="Speedup: time of plain decoding / time of the method, ratio of totals over answers. Accuracy: share of "
+        "Speedup: time of plain decoding / time of the method, ratio of totals over answers. Accuracy: share of "
         "right answers; false accepts: wrong drafts let stand, per answer. In flight: target sequences x tokens per "
         "pass at the peak. Waste: tokens generated in vain per committed token."
     )
@@ -219,7 +295,7 @@ def _ranking(plan: ProfilePlan) -> Iterator[Part]:
 def _per_answer(estimate: Estimate | None) -> str | Interval:
     if estimate is None:
         return "–"
-    return Interval(value=estimate.value, low=max(estimate.low, 0.0), high=estimate.high)
+    return Interval(estimate.value, max(estimate.low, 0.0), estimate.high)
 
 
 def _timeline(plan: ProfilePlan) -> Iterator[Section]:
@@ -232,12 +308,12 @@ def _timeline(plan: ProfilePlan) -> Iterator[Section]:
     configuration = rows[0].prediction.configuration
     predictor = Predictor(plan.timings.profile, n_answers=2, uncertainty=False)
     picture = Picture(
-        svg=draw_timeline(predictor.timeline(configuration, 0)),
-        caption=f"Simulated: {configuration.name}. Numbers are steps of the answer. Zoom with the "
+        draw_timeline(predictor.timeline(configuration, 0)),
+        f"Simulated: {configuration.name}. Numbers are steps of the answer. Zoom with the "
         "buttons, or with Ctrl and the wheel; drag to move.",
         zooms=True,
     )
-    yield Section(title="One answer, step by step", parts=[picture])
+    yield Section("One answer, step by step", [picture])
 
 
 def _explorer(plan: ProfilePlan) -> Iterator[Section]:
@@ -248,25 +324,25 @@ def _explorer(plan: ProfilePlan) -> Iterator[Section]:
     if world is None:
         return
     widget = Widget(
-        data=explorer_data(world),
-        caption="Dashed: the closed forms f_async and f_sync of Lookahead Reasoning, without the time of verification, "
+        explorer_data(world),
+        "Dashed: the closed forms f_async and f_sync of Lookahead Reasoning, without the time of verification, "
         "load, and the spread of step lengths. Squares: simulations with this profile's step lengths and cost of a "
         "batch, interpolated linearly. They have step-level speculation with the paper's schedule only: token-level "
         "speculation, other schedules and the correction from published rows are in the table above. The sampling "
         "error of a square is a few per cent; it was not measured.",
     )
-    yield Section(title="What if", parts=[widget])
+    yield Section("What if", [widget])
 
 
 def advised(advice: Advice) -> Iterator[Part]:
     """Yield the commands of servers, and the settings of the step-level client."""
     for server in advice.servers:
-        yield Code(text=server.command, shell=True)
+        yield Code(server.command, shell=True)
     if advice.client is not None:
-        yield Text(text="Settings of the step-level client:")
-        yield Code(text=json.dumps(advice.client, indent=2, sort_keys=True))
+        yield Text("Settings of the step-level client:")
+        yield Code(json.dumps(advice.client, indent=2, sort_keys=True))
     if advice.notes:
-        yield Bullets(items=advice.notes)
+        yield Bullets(advice.notes)
 
 
 def _made(plan: ProfilePlan) -> Iterator[tuple[str, str]]:

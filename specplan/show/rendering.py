@@ -6,22 +6,25 @@ import base64
 import hashlib
 import math
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from specplan.output import SCREEN, screen, table
-from specplan.show.loads.pasting import broken, json_lines
 from specplan.show.page import Bullets, Code, Interval, Part, Picture, Report, Table, Text, Widget, cleaned
 from specplan.show.svg import interval_bar
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["as_html", "as_markdown", "as_text"]
+__all__ = ["as_html", "as_markdown", "as_text", "broken", "json_lines"]
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
+_INDENT: Final = "    "
+_TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|, |[^",]+|,')
+"""Strings of JSON, commas between values, and what is between these."""
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]|#~!])")
 
 
@@ -29,16 +32,11 @@ def as_html(report: Report, made: Sequence[tuple[str, str]], command: str) -> st
     """Return a self-contained page, which neither needs nor may load any other file."""
     style = (_TEMPLATES / "report.css").read_text(encoding="utf-8")
     script = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
-    policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
+    allowed = (base64.b64encode(hashlib.sha256(own.encode()).digest()).decode() for own in (script, style))
+    policy = "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; ".format(*allowed)
+    policy += "base-uri 'none'; form-action 'none'"
     page = _environment().get_template("report.html")
     return page.render(report=report, made=made, command=command, style=style, script=script, policy=policy)
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 @lru_cache(maxsize=1)
@@ -73,8 +71,7 @@ def _bars(table: Table) -> dict[tuple[int, int], str]:
     """Bars of a table's intervals by row and column; each column has its own scale."""
     bars = {}
     for j, heading in enumerate(table.headings):
-        column = {i: row[j] for i, row in enumerate(table.rows) if isinstance(row[j], Interval)}
-        cells = {i: cell for i, cell in column.items() if isinstance(cell, Interval)}
+        cells = {i: cell for i, row in enumerate(table.rows) if isinstance(cell := row[j], Interval)}
         ends = [end for cell in cells.values() for end in (cell.low, cell.high) if math.isfinite(end)]
         ends += [] if table.reference is None or not ends else [table.reference]
         for i, cell in cells.items():
@@ -96,9 +93,9 @@ def as_markdown(report: Report, made: Sequence[tuple[str, str]], command: str) -
             lines += ["", *_part(part)]
     lines += ["", "## How the numbers were made", "", *_rows(["", ""], [[name, value] for name, value in made])]
     if command:
-        lines += ["", *_part(Code(text=command))]
+        lines += ["", *_part(Code(command))]
     if report.notes:
-        lines += ["", "## Notes", "", *_part(Bullets(items=report.notes))]
+        lines += ["", "## Notes", "", *_part(Bullets(report.notes))]
     return "\n".join(lines) + "\n"
 
 
@@ -148,17 +145,16 @@ def _in_lines(part: Part) -> str:
     if isinstance(part, Bullets):
         return screen([f"- {item}" for item in part.items])
     if isinstance(part, Code):
-        return "\n".join(broken(line) if part.shell else _indented(line) for line in part.text.splitlines())
+        shown = []
+        for line in part.text.splitlines():
+            is_long = line.startswith("{") and len(line) > SCREEN - 2  # JSON, broken between its values
+            indented = [f"  {one}" for one in (json_lines(line, SCREEN - 2) if is_long else [line])]
+            shown += [broken(line)] if part.shell else indented
+        return "\n".join(shown)
     if isinstance(part, Table):
         summary = [screen(f"{part.summary}:"), ""] if part.summary else []
         return "\n".join([*summary, "\n\n".join(_narrow(part))])
     return ""
-
-
-def _indented(line: str) -> str:
-    """A line of code; long JSON is broken between its values."""
-    is_long = line.startswith("{") and len(line) > SCREEN - 2
-    return "\n".join(f"  {part}" for part in (json_lines(line, SCREEN - 2) if is_long else [line]))
 
 
 def _narrow(part: Table) -> Iterator[str]:
@@ -177,3 +173,63 @@ def _narrow(part: Table) -> Iterator[str]:
 def _columns(rows: Sequence[Sequence[str]], columns: Sequence[int]) -> str:
     headings, *body = ([row[i] for i in columns] for row in rows)
     return table(headings, body, width=SCREEN)
+
+
+def broken(command: str) -> str:
+    """Return a shell command in lines that end in a backslash; an option keeps its value, JSON is broken at commas.
+
+    >>> print(broken("vllm serve m --port 8000"))
+      vllm serve m --port 8000
+    """
+    indent = lines = "  "
+    for first, *inside in _options(shlex.split(command)):
+        line = lines.rpartition("\n")[2]
+        fits = len(line) + len(first) + len("  \\") <= SCREEN or line == indent
+        lines += ("" if line == indent else " " if fits else f" \\\n{indent}{_INDENT}") + first
+        lines += "".join(f"\n{part}" for part in inside)
+    return lines
+
+
+def _options(words: list[str]) -> Iterator[list[str]]:
+    """Each option with its value, a word, or the lines of a value in JSON."""
+    i = 0
+    while i < len(words):
+        word, value = words[i], words[i + 1] if i + 1 < len(words) else "--"
+        if not word.startswith("--") or value.startswith("--"):
+            yield [word if re.fullmatch(r"\w+=[\w,]*", word) else shlex.quote(word)]  # assignments stay without quotes
+            i += 1
+            continue
+        text = f"{word} {shlex.quote(value)}"
+        yield [text] if len(text) + 8 <= SCREEN or not value.startswith("{") else _of_json(word, value)
+        i += 2
+
+
+def _of_json(option: str, value: str) -> list[str]:
+    first, *rest = json_lines(value, SCREEN - 2 * len(_INDENT) - len(option) - 4)
+    lines = [f"{option} '{first}", *(f"{2 * _INDENT}{line}" for line in rest)]
+    return [*lines[:-1], lines[-1] + "'"]
+
+
+def json_lines(text: str, width: int) -> list[str]:
+    """Return JSON in lines of a width where commas between values allow it; strings are not broken.
+
+    >>> json_lines('{"method": "mtp", "num_speculative_tokens": 3}', 30)
+    ['{"method": "mtp",', '"num_speculative_tokens": 3}']
+    """
+    lines = [""]
+    for part in _parts(text):
+        joined = f"{lines[-1]} {part}".strip()
+        lines[-1:] = [joined] if len(joined) <= width or not lines[-1] else [lines[-1], part]
+    return lines
+
+
+def _parts(text: str) -> Iterator[str]:
+    """The text between commas that are in no string, each with its comma."""
+    part = ""
+    for token in _TOKENS.findall(text):
+        if token == ", ":
+            yield f"{part},"
+            part = ""
+        else:
+            part += token
+    yield part

@@ -24,11 +24,10 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 16, 14, 46
 
 def element(tag: str, content: str = "", /, **attributes: object) -> str:
     """Return an element with escaped attributes; ``content`` is SVG, or text from `escaped`."""
-    pairs = "".join(
-        f' {name.rstrip("_").replace("_", "-")}="{escaped(_number(value))}"'
-        for name, value in attributes.items()
-        if value is not None
-    )
+    pairs = ""
+    for name, value in attributes.items():
+        said = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+        pairs += f' {name.rstrip("_").replace("_", "-")}="{escaped(said)}"'
     return f"<{tag}{pairs}>{content}</{tag}>"
 
 
@@ -37,10 +36,6 @@ def escaped(text: str) -> str:
     from markupsafe import escape
 
     return str(escape(cleaned(text)))
-
-
-def _number(value: object) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
 
 def text(x: float, y: float, said: str, *, anchor: str = "middle", class_: str = "label") -> str:
@@ -59,17 +54,8 @@ def interval_bar(interval: Interval, low: float, high: float, reference: float |
     drawn = []
     if reference is not None and low <= reference <= high:
         drawn.append(element("line", x1=x(reference), x2=x(reference), y1=0, y2=height, class_="reference"))
-    drawn.append(
-        element(
-            *("rect", ""),
-            x=x(interval.low),
-            y=5,
-            width=max(x(interval.high) - x(interval.low), 1.0),
-            height=6,
-            rx=3,
-            class_="bar",
-        )
-    )
+    long = max(x(interval.high) - x(interval.low), 1.0)
+    drawn.append(element("rect", x=x(interval.low), y=5, width=long, height=6, rx=3, class_="bar"))
     drawn.append(element("circle", cx=x(interval.value), cy=8, r=4, class_="dot"))
     return element(
         *("svg", "".join(drawn)),
@@ -98,7 +84,7 @@ def ticks(low: float, high: float, about: int = 6) -> list[float]:
     return [round(first * step + i * step, 10) for i in range(int((high - first * step) / step + 1e-9) + 1)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Line:
     """Points joined by a line."""
 
@@ -124,15 +110,16 @@ class _Frame:
     def axes(self, x_name: str, y_name: str, x_ticks: Sequence[float], y_ticks: Sequence[float]) -> list[str]:
         drawn = []
         for value in y_ticks:
-            drawn.append(
-                element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=self.y(value), y2=self.y(value), class_="grid")
-            )
+            drawn.append(self.level(value, "grid"))
             drawn.append(text(_LEFT - 7, self.y(value) + 4, f"{value:g}", anchor="end"))
         for value in x_ticks:
             drawn.append(text(self.x(value), _HEIGHT - _BOTTOM + 18, f"{value:g}"))
         drawn.append(text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, x_name))
         drawn.append(text(_LEFT - 40, _TOP - 2, y_name, anchor="start"))
         return drawn
+
+    def level(self, value: float, class_: str) -> str:
+        return element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=self.y(value), y2=self.y(value), class_=class_)
 
 
 def _place(value: float, ends: tuple[float, float], log: bool) -> float:
@@ -141,14 +128,7 @@ def _place(value: float, ends: tuple[float, float], log: bool) -> float:
     return (value - low) / (high - low) if high > low else 0.5
 
 
-def lines(
-    every: Sequence[Line],
-    *,
-    x_name: str,
-    y_name: str,
-    log: bool = False,
-    reference: float | None = None,
-) -> str:
+def lines(every: Sequence[Line], *, x_name: str, y_name: str, log: bool = False, reference: float | None = None) -> str:
     """Return lines over a common axis, with intervals as whiskers and a legend below."""
     every = [_finite(line) for line in every]
     xs = sorted({x for line in every for x, _ in line.points})
@@ -158,12 +138,12 @@ def lines(
     marked = xs if len(xs) <= 12 else ticks(xs[0], xs[-1])
     drawn = frame.axes(x_name, y_name, marked, ticks(*frame.y_range))
     if reference is not None:
-        y = frame.y(reference)
-        drawn.append(element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="reference"))
+        drawn.append(frame.level(reference, "reference"))
+    abreast = min(len(every), 5)
     for i, line in enumerate(every):
-        drawn += _drawn(line, i, _shift(i, len(every)) if line.intervals else 0.0, frame, x_name)
-    names = [line.name for line in every]
-    return _picture(drawn, names, y_name + " by " + x_name)
+        shift = 3.0 * (i % abreast - (abreast - 1) / 2)  # px, so that whiskers of several lines do not overlap
+        drawn += _drawn(line, i, shift if line.intervals else 0.0, frame, x_name)
+    return _picture(drawn, [line.name for line in every], f"{y_name} by {x_name}")
 
 
 def _finite(line: Line) -> Line:
@@ -171,13 +151,7 @@ def _finite(line: Line) -> Line:
     padded = [*line.intervals, *[None] * (len(line.points) - len(line.intervals))]
     kept = [(point, one) for point, one in zip(line.points, padded, strict=True) if math.isfinite(point[1])]
     intervals = [one if one is not None and math.isfinite(one.high - one.low) else None for _, one in kept]
-    return Line(name=line.name, points=[point for point, _ in kept], intervals=intervals if line.intervals else ())
-
-
-def _shift(place: int, n: int) -> float:
-    """Horizontal offset of a line, px, so that whiskers of several lines do not overlap."""
-    abreast = min(n, 5)
-    return 3.0 * (place % abreast - (abreast - 1) / 2)
+    return Line(line.name, [point for point, _ in kept], intervals if line.intervals else ())
 
 
 def _drawn(line: Line, place: int, shift: float, frame: _Frame, x_name: str) -> list[str]:
@@ -190,9 +164,8 @@ def _drawn(line: Line, place: int, shift: float, frame: _Frame, x_name: str) -> 
             ends = {"y1": frame.y(bar.low), "y2": frame.y(bar.high)}
             shapes.append(element("line", x1=at, x2=at, class_=f"whisker s{place % 8}", **ends))
         says = f"{line.name}, {x_name} {x:g}: {bar if bar is not None else f'{y:.3g}'}"
-        shapes.append(
-            element("circle", cx=at, cy=frame.y(y), r=4.5, class_=f"point s{place % 8}", data_tip=says, tabindex=0)
-        )
+        point = {"class_": f"point s{place % 8}", "data_tip": says, "tabindex": 0}
+        shapes.append(element("circle", cx=at, cy=frame.y(y), r=4.5, **point))
     return shapes
 
 
@@ -282,9 +255,8 @@ def draw_timeline(timeline: Timeline) -> str:
     for span in spans:
         says = f"{span.role} {span.kind}, step {span.depth}: {span.start:.3f} s to {span.end:.3f} s, {span.outcome}"
         says += f", {span.tokens} tokens" if span.tokens else ""
-        drawn.append(
-            _block(span.start, span.end, place[span.role, span.lane], span.outcome, str(span.depth), says, per_s)
-        )
+        y = place[span.role, span.lane]
+        drawn.append(_block(span.start, span.end, y, span.outcome, str(span.depth), says, per_s))
     for commit in timeline.commits:
         says = f"step {commit.depth} joins the answer at {commit.time:.3f} s, written by the {commit.role}"
         colour = "accepted" if commit.role == "draft" else "committed"
@@ -309,9 +281,8 @@ def draw_timeline(timeline: Timeline) -> str:
 
 def _block(start: float, end: float, y: float, outcome: str, label: str, says: str, per_s: float) -> str:
     x, width = start * per_s, max((end - start) * per_s, 1.5)
-    rect = element(
-        "rect", "", x=x, y=float(y + 2), width=width, height=_LANE - 4, rx=2, class_=f"o-{outcome}", data_tip=says
-    )
+    shape = {"height": _LANE - 4, "rx": 2, "class_": f"o-{outcome}", "data_tip": says}
+    rect = element("rect", x=x, y=float(y + 2), width=width, **shape)
     hidden = "" if width > 8.0 * len(label) + 2.0 else " hidden"
     named = text(x + width / 2, y + 15, label, class_=f"step t-{outcome}{hidden}") if label else ""
     return element("g", rect + named, data_a=f"{start:.6g}", data_b=f"{end:.6g}")

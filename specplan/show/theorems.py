@@ -43,8 +43,21 @@ class Theorems(Result):
         return tuple(name for name, result in self.derived.items() if not result.agrees)
 
     def headline(self) -> str:
-        """Return how many claims hold as printed."""
-        return _summary(self.claims, self.derived)
+        """Return how many claims hold as printed, and whether the derived verdicts agree."""
+        counts = Counter(item.verdict.value for item in self.claims)
+        verdicts = ", ".join(f"{n} {name}" for name, n in counts.most_common())
+        wrong = sum(item.needs_correction for item in self.claims)
+        unknown = counts["open"]
+        text = f"{len(self.claims) - wrong - unknown} of {len(self.claims)} claims hold as printed, {wrong} do not"
+        text += f", {unknown} are open" if unknown else ""
+        text += f": {verdicts}." if verdicts else "."
+        if not self.derived:
+            return text
+        agreeing = sum(result.agrees for result in self.derived.values())
+        work = sum(result.seconds for result in self.derived.values())
+        return (
+            f"{text} {agreeing} of {len(self.derived)} derived verdicts agree with the record ({work:.1f} s of work)."
+        )
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each claim."""
@@ -66,7 +79,7 @@ class Theorems(Result):
         """Return what ``specplan theorems`` prints, with ``verbose`` what it prints with ``-v``."""
         if self.in_full:
             return _one_claim(self.claims[0], self.derived[self.claims[0].id])
-        return as_text(self.report()) if verbose else _first_screen(self.claims, self.derived)
+        return as_text(self.report()) if verbose else _first_screen(self)
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
@@ -80,26 +93,26 @@ class Theorems(Result):
             if results
             else "as recorded; --verify derives them again"
         )
-        sections = [_overview(chosen, list(papers))]
+        headings, rows = _by_paper(chosen)
+        overview = Table([headings[0], *headings[2:]], [[name, *counts[1:]] for name, *counts in rows])
+        sections = [Section("By paper", [overview])]
         if wrong:
-            sections.append(Section(title="What does not hold as printed", parts=[_corrections(wrong)]))
-        sections += [Section(title=paper, parts=[_table_of(chosen, paper, results)]) for paper in papers]
+            off = [[c.id, severity_of(c.id) or "–", c.source, c.statement, c.correction or "–"] for c in wrong]
+            corrections = Table(["id", "severity", "source", "as printed", "what holds"], off)
+            sections.append(Section("What does not hold as printed", [corrections]))
+        sections += [Section(paper, [_table_of(chosen, paper, results)]) for paper in papers]
         return Report(
             title="Claims of the papers, checked by machine",
             about=", ".join(papers) or "no claims",
             lead=f"{len(chosen)} claims: " + ", ".join(f"{count} {name}" for name, count in counts.most_common()) + ".",
             answers=[
                 Answer(
-                    question="What holds as printed?",
-                    answer=f"{len(chosen) - len(wrong) - counts['open']} of {len(chosen)} claims",
-                    detail="proved, verified for the stated cases, or shown numerically",
+                    "What holds as printed?",
+                    f"{len(chosen) - len(wrong) - counts['open']} of {len(chosen)} claims",
+                    "proved, verified for the stated cases, or shown numerically",
                 ),
-                Answer(
-                    question="What does not?",
-                    answer=f"{len(wrong)} claims",
-                    detail="false, or proved only with the stated correction",
-                ),
-                Answer(question="How sure?", answer=derived, detail="each check has mutants that it must reject"),
+                Answer("What does not?", f"{len(wrong)} claims", "false, or proved only with the stated correction"),
+                Answer("How sure?", derived, "each check has mutants that it must reject"),
             ],
             sections=sections,
             made=[("verdicts", derived)],
@@ -107,33 +120,22 @@ class Theorems(Result):
         )
 
 
-def _summary(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> str:
-    """How many claims hold as printed, and whether the derived verdicts agree."""
-    counts = Counter(item.verdict.value for item in chosen)
-    verdicts = ", ".join(f"{n} {name}" for name, n in counts.most_common())
-    wrong = sum(item.needs_correction for item in chosen)
-    unknown = counts["open"]
-    text = f"{len(chosen) - wrong - unknown} of {len(chosen)} claims hold as printed, {wrong} do not"
-    text += f", {unknown} are open" if unknown else ""
-    text += f": {verdicts}." if verdicts else "."
-    return f"{text} {_agreement(results)}." if results else text
-
-
-def _agreement(results: Mapping[str, Verification]) -> str:
-    agreeing = sum(result.agrees for result in results.values())
-    work = sum(result.seconds for result in results.values())
-    return f"{agreeing} of {len(results)} derived verdicts agree with the record ({work:.1f} s of work)"
-
-
-def _first_screen(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> str:
+def _first_screen(found: Theorems) -> str:
     """The verdicts in 80 columns: totals, and the gravest findings of whole papers or else each claim."""
-    blocks = [textwrap.fill(_summary(chosen, results), SCREEN)]
+    chosen, results = found.claims, found.derived
+    blocks = [textwrap.fill(found.headline(), SCREEN)]
     papers = _whole_papers(chosen)
     if len({item.paper for item in chosen}) > 1:
-        blocks.append(_by_paper(chosen))
+        headings, rows = _by_paper(chosen)
+        blocks.append(table(headings, rows))
     listed = [item for item in chosen if not papers or (item.id in results and not results[item.id].agrees)]
     if listed:
-        blocks.append(_list(listed, results))
+        rows = []
+        for item in listed:
+            result = results.get(item.id)
+            differs = "" if result is None or result.agrees else f"DIFFERS, derived: {result.evidence.verdict.value}. "
+            rows.append([item.id, item.verdict.value, differs + item.statement])
+        blocks.append(table(["id", "verdict", "statement"], rows, width=SCREEN))
     blocks += ["\n".join(map(_gravest, papers))] if papers else []
     blocks += ["Every claim: -v. One in full: specplan theorems ID."] if chosen else []
     return "\n\n".join(blocks)
@@ -151,31 +153,21 @@ def _gravest(paper: str) -> str:
     """The first findings of the letter to the paper's authors, each with the claim that shows it."""
     findings = FINDINGS[paper_key(paper)][:_GRAVEST]
     width = max(len(each.claims[0]) for each in findings) + 4
-    wrapped = (
-        textwrap.fill(
-            each.title, SCREEN, initial_indent=f"  {each.claims[0]}".ljust(width), subsequent_indent=" " * width
-        )
-        for each in findings
-    )
-    return "\n".join([f"{paper}, the gravest:", *wrapped])
+    lines = [f"{paper}, the gravest:"]
+    for each in findings:
+        first, rest = f"  {each.claims[0]}".ljust(width), " " * width
+        lines.append(textwrap.fill(each.title, SCREEN, initial_indent=first, subsequent_indent=rest))
+    return "\n".join(lines)
 
 
-def _by_paper(chosen: Sequence[Claim]) -> str:
+def _by_paper(chosen: Sequence[Claim]) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of a table: how many claims of each paper have each verdict."""
     verdicts = list(dict.fromkeys(item.verdict.value for item in chosen))
     rows = []
     for paper in dict.fromkeys(item.paper for item in chosen):
         counts = Counter(item.verdict.value for item in chosen if item.paper == paper)
         rows.append([paper, str(counts.total()), *(str(counts[name]) for name in verdicts)])
-    return table(["paper", "claims", *verdicts], rows)
-
-
-def _list(chosen: Sequence[Claim], results: Mapping[str, Verification]) -> str:
-    rows = []
-    for item in chosen:
-        result = results.get(item.id)
-        differs = "" if result is None or result.agrees else f"DIFFERS, derived: {result.evidence.verdict.value}. "
-        rows.append([item.id, item.verdict.value, differs + item.statement])
-    return table(["id", "verdict", "statement"], rows, width=SCREEN)
+    return ["paper", "claims", *verdicts], rows
 
 
 def coverage_screen() -> str:
@@ -199,44 +191,41 @@ def coverage_screen() -> str:
 
 
 def _one_claim(item: Claim, result: Verification) -> str:
-    rows: list[tuple[str, str]] = [("source", item.source), ("statement", item.statement)]
-    if item.expression is not None:
-        rows.append(("expression", str(item.expression())))
-    rows.append(("assumptions", item.assumptions))
-    rows += _formula_rows("", item.formula)
-    if item.no_formula:
-        rows.append(("no formula", item.no_formula))
-    rows.append(("verdict", item.verdict_text))
-    rows += _evidence_rows("derived", result.evidence)
-    rows += [] if result.finding is None else [("searched", str(result.finding))]
-    if item.correction:
-        rows.append(("correction", item.correction))
-    rows += _formula_rows("correction ", item.correction_formula)
-    if result.correction is not None:
-        rows += _evidence_rows("correction derived", result.correction)
-    rows += [] if result.correction_finding is None else [("correction searched", str(result.correction_finding))]
-    rows += [(f"mutant {mutant.name}", mutant.what_changed) for mutant in item.mutants]
-    if item.notes:
-        rows.append(("notes", item.notes))
-    rows.append(("time", f"{result.seconds:.2f} s"))
+    rows: list[tuple[str, object]] = [
+        ("source", item.source),
+        ("statement", item.statement),
+        ("expression", None if item.expression is None else item.expression()),
+        ("assumptions", item.assumptions or "–"),
+        *_formula_rows("", item.formula),
+        ("no formula", item.no_formula),
+        ("verdict", item.verdict_text),
+        *_evidence_rows("derived", result.evidence),
+        ("searched", result.finding),
+        ("correction", item.correction),
+        *_formula_rows("correction ", item.correction_formula),
+        *([] if result.correction is None else _evidence_rows("correction derived", result.correction)),
+        ("correction searched", result.correction_finding),
+        *((f"mutant {mutant.name}", mutant.what_changed) for mutant in item.mutants),
+        ("notes", item.notes),
+        ("time", f"{result.seconds:.2f} s"),
+    ]
+    rows = [(name, value) for name, value in rows if value not in (None, "")]
     width = max(len(name) for name, _ in rows) + 2
-    rest = " " * width
-    lines = (
-        textwrap.fill(
-            value or "–", _WIDE, initial_indent=name.ljust(width), subsequent_indent=rest, break_long_words=False
+    lines = [item.id]
+    for name, value in rows:
+        first, rest = name.ljust(width), " " * width
+        lines.append(
+            textwrap.fill(str(value), _WIDE, initial_indent=first, subsequent_indent=rest, break_long_words=False)
         )
-        for name, value in rows
-    )
-    return "\n".join([item.id, *lines])
+    return "\n".join(lines)
 
 
 def _formula_rows(name: str, formula: Testable | None) -> list[tuple[str, str]]:
-    return [] if formula is None else [(f"{name}formula", formula.text), (f"{name}domain", formula.where)]
+    return [] if formula is None else [(f"{name}formula", formula.text), (f"{name}domain", formula.where or "–")]
 
 
 def _evidence_rows(name: str, evidence: Evidence) -> list[tuple[str, str]]:
-    rows = [(name, f"{evidence.verdict.value}, by {evidence.method}")]
-    rows.append(("", evidence.detail))
+    rows = [(name, f"{evidence.verdict.value}, by {evidence.method}"), ("", evidence.detail or "–")]
     if evidence.counterexample:
         at = ", ".join(f"{key} = {value}" for key, value in evidence.counterexample.items())
         rows.append(("counterexample", at))
@@ -245,44 +234,26 @@ def _evidence_rows(name: str, evidence: Evidence) -> list[tuple[str, str]]:
     return rows
 
 
-def _overview(chosen: Sequence[Claim], papers: Sequence[str]) -> Section:
-    verdicts = list(dict.fromkeys(item.verdict.value for item in chosen))
-    rows = [
-        [paper, *(str(sum(c.paper == paper and c.verdict.value == name for c in chosen)) for name in verdicts)]
-        for paper in papers
-    ]
-    return Section(title="By paper", parts=[Table(headings=["paper", *verdicts], rows=rows)])
-
-
-def _corrections(wrong: Sequence[Claim]) -> Table:
-    rows = [[c.id, severity_of(c.id) or "–", c.source, c.statement, c.correction or "–"] for c in wrong]
-    return Table(headings=["id", "severity", "source", "as printed", "what holds"], rows=rows)
-
-
 def _table_of(chosen: Sequence[Claim], paper: str, results: Mapping[str, Verification]) -> Table:
     items = [item for item in chosen if item.paper == paper]
     derived = [results.get(item.id) for item in items]
+    shown, slack = [], []
+    for one in derived:
+        finding = None if one is None else one.correction_finding or one.finding
+        differs = "" if one is None or one.agrees else f"; DIFFERS: {one.evidence.verdict.value}"
+        shown.append("–" if one is None else one.evidence.method + differs)
+        slack.append("–" if finding is None or not finding.slack else finding.slack)
     return filled(
         ("id", [item.id for item in items]),
         ("source", [item.source for item in items]),
         ("verdict", [item.verdict_text for item in items]),
-        ("shown by", ["–" if one is None else _method(one) for one in derived]),
-        ("fails if it claims", ["–" if one is None else _slack(one) for one in derived]),
+        ("shown by", shown),
+        ("fails if it claims", slack),
         ("seconds", ["–" if one is None else f"{one.seconds:.2f}" for one in derived]),
         ("statement", [item.statement for item in items]),
         ("assumptions", [item.assumptions for item in items]),
         folded=f"all {len(items)} claims" if len(chosen) > 12 else "",
     )
-
-
-def _slack(result: Verification) -> str:
-    """How much stronger than the statement that holds a false one is, by the search for counterexamples."""
-    finding = result.correction_finding or result.finding
-    return "–" if finding is None or not finding.slack else finding.slack
-
-
-def _method(result: Verification) -> str:
-    return result.evidence.method + ("" if result.agrees else f"; DIFFERS: {result.evidence.verdict.value}")
 
 
 def _severity(one: Claim) -> str | None:

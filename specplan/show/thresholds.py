@@ -97,13 +97,23 @@ class Thresholds(Result):
         unit = search.bound.unit
         first, value, kept = ("threshold", "speedup", "accepted") if self.speedup_from else ("gamma", "cost", "kept")
         some_needed = any(row.units_needed is not None for row, *_ in shown)
-        headings = [first, kept, "risk", "at most", value, *(["needed"] if some_needed else []), "status"]
+        hidden = len(rows) - len(shown)
         below = [
-            *([f"{len(rows) - len(shown)} more with other decisions are not shown."] if len(rows) > len(shown) else []),
+            *([f"{hidden} more with other decisions are not shown."] if hidden else []),
             f"risk: observed; at most: its upper limit for this single {first}"
             f"{f'; needed: labelled {unit} to certify it' if some_needed else ''}. All rows and assumptions: -v.",
         ]
-        cells = table(headings, [_short_cells(row, with_needed=some_needed) for row in shown])
+        needed = [("needed", [_needed(row) for row, *_ in shown])] if some_needed else []
+        columns = [
+            (first, [f"{row.threshold:.5g}" for row, *_ in shown]),
+            (kept, [f"{100 * row.accepted:.1f} %" for row, *_ in shown]),
+            ("risk", [f"{row.risk:.4f}" if row.trials else "–" for row, *_ in shown]),
+            ("at most", [f"{row.high:.4f}" for row, *_ in shown]),
+            (value, [str(brings) for _, brings, _ in shown]),
+            *needed,
+            ("status", [_status(item) for item in shown]),
+        ]
+        cells = table([heading for heading, _ in columns], list(zip(*(column for _, column in columns), strict=True)))
         return screen(f"{search.verdict} {search.advice}", f"{_about(self.labelled)}:", cells, below)
 
     def conclude(self) -> None:
@@ -117,29 +127,21 @@ class Thresholds(Result):
         name = "threshold" if self.speedup_from else "gamma"
         rows = _distinct(self)
         chosen = next((item for item in rows if item[-1]), None)
+        which, accepts = "none is certified", ""
+        if chosen is not None:
+            which = f"{chosen[0].threshold:g}"
+            accepts = f"it accepts {100 * chosen[0].accepted:.1f} % of the decisions"
+        more = "nothing: more labels would not help"
+        if search.labels_needed is not None:
+            more = f"{search.labels_needed:,} labelled {bound.unit} in all"
+        rests_on = f"risk: {bound.risk}; sampling: {bound.sampling}; on fresh decisions from the same distribution"
         answers = [
-            Answer(
-                question=f"Which {name}?",
-                answer="none is certified" if chosen is None else f"{chosen[0].threshold:g}",
-                detail="" if chosen is None else f"it accepts {100 * chosen[0].accepted:.1f} % of the decisions",
-            ),
-            Answer(
-                question="How sure?",
-                answer=f"{100 * bound.confidence:g} % that the risk is at most {bound.level:g}",
-                detail=f"risk: {bound.risk}; sampling: {bound.sampling}; on fresh decisions from the same distribution",
-            ),
+            Answer(f"Which {name}?", which, accepts),
+            Answer("How sure?", f"{100 * bound.confidence:g} % that the risk is at most {bound.level:g}", rests_on),
         ]
         if chosen is not None and isinstance(chosen[1], Interval):
-            answers.append(Answer(question="What is the gain?", answer=f"speedup {chosen[1]}"))
-        answers.append(
-            Answer(
-                question="What to measure next?",
-                answer="nothing: more labels would not help"
-                if search.labels_needed is None
-                else f"{search.labels_needed:,} labelled {bound.unit} in all",
-                detail=search.advice,
-            )
-        )
+            answers.append(Answer("What is the gain?", f"speedup {chosen[1]}"))
+        answers.append(Answer("What to measure next?", more, search.advice))
         table = filled(
             (name, [f"{row.threshold:.5g}" for row, *_ in rows]),
             ("accepted", [f"{100 * row.accepted:.1f} %" for row, *_ in rows]),
@@ -157,7 +159,7 @@ class Thresholds(Result):
             about=_about(self.labelled),
             lead=search.verdict,
             answers=answers,
-            sections=[Section(title=f"Every {name}", parts=[*_picture(rows, bound.level, name), table])],
+            sections=[Section(f"Every {name}", [*_picture(rows, bound.level, name), table])],
             made=[("answers", str(labelled.n_answers) if self.labelled.clustered else "not stated")],
             notes=list(_notes(bound, self.speedup_from)),
         )
@@ -205,19 +207,6 @@ def _needed(row: TestedThreshold) -> str:
     return "–" if row.units_needed is None else f"{row.units_needed:,}"
 
 
-def _short_cells(item: _Row, *, with_needed: bool) -> list[str]:
-    row, brings, _ = item
-    return [
-        f"{row.threshold:.5g}",
-        f"{100 * row.accepted:.1f} %",
-        f"{row.risk:.4f}" if row.trials else "–",
-        f"{row.high:.4f}",
-        str(brings),
-        *([_needed(row)] if with_needed else []),
-        _status(item),
-    ]
-
-
 def _notes(bound: Bound, speedup_from: str) -> Iterator[str]:
     """What the guarantee rests on."""
     yield f"sampling: {_SAMPLING_NOTES[bound.sampling]}"
@@ -242,16 +231,13 @@ def _picture(rows: list[_Row], level: float, name: str) -> list[Part]:
     kept = [row for row, *_ in rows if row.trials and row.risk == row.risk]  # NaN without trials
     if len(kept) < 2:
         return []
-    line = Line(
-        name="observed risk, one-sided limits",
-        points=[(row.threshold, row.risk) for row in kept],
-        intervals=[Interval(value=row.risk, low=row.low, high=row.high, digits=4) for row in kept],
-    )
+    limits = [Interval(row.risk, row.low, row.high, digits=4) for row in kept]
+    line = Line("observed risk, one-sided limits", [(row.threshold, row.risk) for row in kept], limits)
     picture = lines([line], x_name=name, y_name="risk", reference=level)
-    return [Picture(svg=picture, caption=f"The dashed line is the largest allowed risk, {level:g}.")]
+    return [Picture(picture, f"The dashed line is the largest allowed risk, {level:g}.")]
 
 
 def _risk(row: TestedThreshold) -> str | Interval:
     if row.trials and row.risk == row.risk:
-        return Interval(value=row.risk, low=row.low, high=row.high, digits=4)
+        return Interval(row.risk, row.low, row.high, digits=4)
     return f"at most {row.high:.4f}"

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from statistics import fmean
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.running.interleaved import BASELINE
 from specplan.check.validating.comparison import COLUMNS, compare
 from specplan.check.validating.load_prediction import METRICS
 from specplan.check.validating.run_record import as_lines
-from specplan.show.page import (
-    Answer,
-    Bullets,
-    Code,
-    Part,
-    Picture,
-    Report,
-    Section,
-    Table,
-    Text,
-    filled,
-    interval,
-)
+from specplan.show.page import Answer, Bullets, Code, Part, Picture, Report, Section, Table, Text, filled, interval
 from specplan.show.plans import advised
 from specplan.show.svg import Line, lines, scatter
 
 if TYPE_CHECKING:
     from sim.estimate import Estimate
-    from specplan.check.validating.load_rows import LoadRow
     from specplan.check.validating.under_load import LoadValidation
-    from specplan.check.validating.validation import Row, Validation
+    from specplan.check.validating.validation import Validation
     from specplan.planning.advice import Advice
 
 __all__ = ["load_validation_report", "validation_report"]
@@ -38,23 +25,11 @@ __all__ = ["load_validation_report", "validation_report"]
 
 def validation_report(validation: Validation, advice: Advice) -> Report:
     """Return the report of a validation."""
-    points = {
-        row.name: [
-            (
-                row.prediction.speedup.value,
-                row.measured.speedup.value,
-                f"{row.name}: predicted {interval(row.prediction.speedup)}, measured {interval(row.measured.speedup)}",
-            )
-        ]
-        for row in validation.rows
-    }
-    sections = [
-        Section(title="Predicted and measured", parts=list(_rows(validation, points))),
-        *_ranks(validation),
-        Section(title="To run the fastest", parts=list(advised(advice))),
-    ]
-    if validation.effective:
-        sections.append(Section(title="Run with", parts=[Code(text="\n".join(as_lines(validation.effective)))]))
+    sections = [Section("Predicted and measured", list(_rows(validation)))]
+    if (compared := compare(validation)) is not None:
+        title = f"How well predictions rank the {len(compared.names)} rows, and simpler ones from the same profile"
+        sections.append(Section(title, [Table(COLUMNS, compared.cells()), Bullets(compared.notes())]))
+    sections += [Section("To run the fastest", list(advised(advice))), *_run_with(validation.effective)]
     best = validation.fastest
     return Report(
         title=f"Validation of {validation.profile}",
@@ -69,38 +44,34 @@ def validation_report(validation: Validation, advice: Advice) -> Report:
     )
 
 
+def _run_with(effective: Mapping[str, Any]) -> list[Section]:
+    return [Section("Run with", [Code("\n".join(as_lines(effective)))])] if effective else []
+
+
 def _answers(validation: Validation) -> Iterator[Answer]:
     measured = validation.fastest
     chosen = max(validation.rows, key=lambda row: row.prediction.speedup.value)
     c = measured.prediction.configuration
-    yield Answer(question="Which method is fastest?", answer=measured.name, detail=f"k1 = {c.k1}, k2 = {c.k2}")
+    yield Answer("Which method is fastest?", measured.name, f"k1 = {c.k1}, k2 = {c.k2}")
     lost = measured.measured.speedup.value / chosen.measured.speedup.value - 1.0
-    comparison = (
-        "it is also the measured best" if chosen is measured else f"the measured best is {100 * lost:.1f} % faster"
-    )
-    yield Answer(
-        question="Was the choice right?", answer=chosen.name, detail=f"predicted to be the fastest; {comparison}"
-    )
+    other = f"the measured best is {100 * lost:.1f} % faster"
+    comparison = "it is also the measured best" if chosen is measured else other
+    yield Answer("Was the choice right?", chosen.name, f"predicted to be the fastest; {comparison}")
     good = sum(row.good for row in validation.rows)
     errors = [abs(row.error) for row in validation.rows]
     yield Answer(
-        question="How good are the predictions?",
-        answer=f"{good} of {len(validation.rows)} are good",
-        detail=f"mean absolute error {100 * sum(errors) / len(errors):.1f} %, largest {100 * max(errors):.1f} %; good: "
+        "How good are the predictions?",
+        f"{good} of {len(validation.rows)} are good",
+        f"mean absolute error {100 * sum(errors) / len(errors):.1f} %, largest {100 * max(errors):.1f} %; good: "
         "error within 10 %, or the measurement inside its predicted interval",
     )
-    yield Answer(
-        question="At which load?", answer="One answer at a time", detail="under load: specplan validate --concurrency"
-    )
+    yield Answer("At which load?", "One answer at a time", "under load: specplan validate --concurrency")
     worst = max(validation.rows, key=lambda row: abs(row.error))
-    yield Answer(
-        question="What to measure next?",
-        answer=f"More of {worst.name}",
-        detail=f"it has the largest error, {100 * worst.error:+.1f} %",
-    )
+    error = f"it has the largest error, {100 * worst.error:+.1f} %"
+    yield Answer("What to measure next?", f"More of {worst.name}", error)
 
 
-def _rows(validation: Validation, points: Mapping[str, Sequence[tuple[float, float, str]]]) -> Iterator[Part]:
+def _rows(validation: Validation) -> Iterator[Part]:
     rows, base = validation.rows, validation.baseline
     yield filled(
         ("method", [row.name for row in rows]),
@@ -114,29 +85,31 @@ def _rows(validation: Validation, points: Mapping[str, Sequence[tuple[float, flo
         ("verdict", ["good" if row.good else "off" for row in rows]),
         reference=1.0,
     )
+    both = [(row.prediction.false_accepts, row.measured.false_accepts) for row in rows]
+    false_accepts = [
+        "–" if a is None or b is None else f"{a.value:.2f} > {b.value:.2f} ± {b.stderr:.2f}" for a, b in both
+    ]
     yield filled(
         ("method", [row.name for row in rows]),
         ("acceptance", [f"{row.prediction.acceptance:.2f} > {row.measured.acceptance:.2f}" for row in rows]),
-        ("false accepts", [_false_accepts(row) for row in rows]),
+        ("false accepts", false_accepts),
         ("accuracy", [f"{_share(row.prediction.accuracy)} > {_share(row.measured.accuracy)}" for row in rows]),
         folded="Acceptance of judged drafts, wrong drafts let stand per answer, right answers: predicted > measured",
     )
     often = "" if validation.runs.n_plain == 1 else f", which answered each {validation.runs.n_plain} times"
     yield Text(
-        text="Speedup over plain decoding of the same questions, ratio of totals, 95 % intervals. Next measurement: "
+        "Speedup over plain decoding of the same questions, ratio of totals, 95 % intervals. Next measurement: "
         "the predicted interval of a speedup measured on as many fresh questions. A prediction is good if the "
         f"measurement is inside it, or the error within 10 %. Plain decoding{often}: "
         f"{1e3 * base.seconds_per_answer:.0f} ms/answer, right answers {_share(base.accuracy)}."
     )
-    remarks = [*_slowdown(validation), *_replays(validation)]
-    if remarks:
-        yield Bullets(items=remarks)
-    if len(validation.rows) > 1:
-        bars = {row.name: (interval(row.prediction.speedup), interval(row.measured.speedup)) for row in validation.rows}
+    if remarks := list(_remarks(validation)):
+        yield Bullets(remarks)
+    if len(rows) > 1:
+        bars = {row.name: (interval(row.prediction.speedup), interval(row.measured.speedup)) for row in rows}
+        points = {name: [(x.value, y.value, f"{name}: predicted {x}, measured {y}")] for name, (x, y) in bars.items()}
         picture = scatter(points, x_name="predicted speedup", y_name="measured speedup", intervals=bars)
-        yield Picture(
-            svg=picture, caption="On the dashed line predicted equals measured. Bars: 95 % intervals of both."
-        )
+        yield Picture(picture, "On the dashed line predicted equals measured. Bars: 95 % intervals of both.")
 
 
 def _value(number: float | None) -> str:
@@ -147,23 +120,14 @@ def _share(estimate: Estimate | None) -> str:
     return "–" if estimate is None else str(interval(estimate))
 
 
-def _false_accepts(row: Row) -> str:
-    predicted, real = row.prediction.false_accepts, row.measured.false_accepts
-    return "–" if predicted is None or real is None else f"{predicted.value:.2f} > {real.value:.2f} ± {real.stderr:.2f}"
-
-
-def _slowdown(validation: Validation) -> Iterator[str]:
-    """The change of the engines' speed since the calibration."""
+def _remarks(validation: Validation) -> Iterator[str]:
+    """The change of the engines' speed since the calibration, and the errors that remain of the texts of the runs."""
     if validation.slowdown:
         ratios = ", ".join(f"{name} {value:.2f}" for name, value in validation.slowdown.items())
         yield (
             "at this speed: the speedup predicted with the engine times of these runs. Time of the engines over the "
             f"time that the profile gives for the same work: {ratios}"
         )
-
-
-def _replays(validation: Validation) -> Iterator[str]:
-    """The errors that remain if the texts are those of the runs."""
     left = [row.replayed / row.measured.speedup.value - 1.0 for row in validation.rows if row.replayed is not None]
     if left:
         yield (
@@ -171,16 +135,6 @@ def _replays(validation: Validation) -> Iterator[str]:
             "them (rounds of token-level methods are the profile's). Remaining errors, which the choice of questions "
             f"does not explain: mean {100 * fmean(map(abs, left)):.1f} %, from {100 * min(left):+.1f} to "
             f"{100 * max(left):+.1f} %, n = {len(left)}"
-        )
-
-
-def _ranks(validation: Validation) -> Iterator[Section]:
-    """How well predictions rank the rows, and simpler ones; none of few rows."""
-    compared = compare(validation)
-    if compared is not None:
-        title = f"How well predictions rank the {len(compared.names)} rows, and simpler ones from the same profile"
-        yield Section(
-            title=title, parts=[Table(headings=COLUMNS, rows=compared.cells()), Bullets(items=compared.notes())]
         )
 
 
@@ -192,38 +146,40 @@ def load_validation_report(validation: LoadValidation) -> Report:
     if len({row.clients for row in rows}) > 1:
         drawn = [
             Line(
-                name=f"{name}, {side}",
-                points=[(float(row.clients), getattr(row, side)["gain"].value) for row in rows if row.name == name],
-                intervals=[interval(getattr(row, side)["gain"]) for row in rows if row.name == name],
+                f"{name}, {side}",
+                [(float(row.clients), getattr(row, side)["gain"].value) for row in rows if row.name == name],
+                [interval(getattr(row, side)["gain"]) for row in rows if row.name == name],
             )
             for name in kinds
             for side in ("predicted", "measured")
         ]
         picture = lines(drawn, x_name="clients", y_name="gain", log=True, reference=1.0)
-        parts.append(
-            Picture(svg=picture, caption="Gain over plain decoding with the same number of clients, 95 % intervals.")
-        )
-    parts += [_gains(validation), _speeds(validation), _choices(validation), Bullets(items=list(_remarks(validation)))]
+        parts.append(Picture(picture, "Gain over plain decoding with the same number of clients, 95 % intervals."))
+    verdicts = validation.verdicts
+    choices = filled(
+        ("clients", [str(one.clients) for one in verdicts]),
+        ("predicted best", [one.chosen for one in verdicts]),
+        ("measured best", [one.best for one in verdicts]),
+        ("regret, %", [interval(one.regret, 1, times=100.0) for one in verdicts]),
+    )
+    parts += [_gains(validation), _speeds(validation), choices, Bullets(list(_load_remarks(validation)))]
     inside = sum(row.inside for row in rows)
     answers = [
         Answer(
-            question=f"Which method at {one.clients} clients?",
-            answer=one.best,
-            detail=f"measured; predicted: {one.chosen}, which is {100 * one.regret.value:.1f} % slower",
+            f"Which method at {one.clients} clients?",
+            one.best,
+            f"measured; predicted: {one.chosen}, which is {100 * one.regret.value:.1f} % slower",
         )
-        for one in validation.verdicts
+        for one in verdicts
     ]
-    sure = Answer(question="How sure?", answer=f"{inside} of {len(rows)} gains are inside their 95 % interval")
-    shown = [Section(title="Predicted and measured", parts=parts)]
-    if validation.effective:
-        shown.append(Section(title="Run with", parts=[Code(text="\n".join(as_lines(validation.effective)))]))
+    sure = Answer("How sure?", f"{inside} of {len(rows)} gains are inside their 95 % interval")
     off = ["at none of these loads" if load is None else f"from {load} clients on" for load in validation.off_from]
     return Report(
         title=f"Validation of {validation.profile} under load",
         about=f"{validation.n_questions} fresh questions in {validation.n_rounds} rounds",
         lead=f"Speculation should be switched off {off[0]} (predicted), {off[1]} (measured).",
         answers=[*answers, sure],
-        sections=shown,
+        sections=[Section("Predicted and measured", parts), *_run_with(validation.effective)],
         made=[
             ("profile", validation.profile),
             ("questions", str(validation.n_questions)),
@@ -261,28 +217,17 @@ _SPEEDS: Final = {
 
 def _speeds(validation: LoadValidation) -> Table:
     """Predicted and measured rates and times."""
-    rows = [
-        [str(row.clients), row.name, *(_pair(row, *metric) for metric in _SPEEDS.values())] for row in validation.rows
-    ]
-    return Table(headings=["clients", "method", *_SPEEDS], rows=rows, folded=True, summary="Predicted > measured")
+    rows = []
+    for row in validation.rows:
+        cells = [
+            f"{unit * row.predicted[name].value:.{digits}f} > {unit * row.measured[name].value:.{digits}f}"
+            for name, digits, unit in _SPEEDS.values()
+        ]
+        rows.append([str(row.clients), row.name, *cells])
+    return Table(["clients", "method", *_SPEEDS], rows, folded=True, summary="Predicted > measured")
 
 
-def _pair(row: LoadRow, name: str, digits: int, unit: float) -> str:
-    return f"{unit * row.predicted[name].value:.{digits}f} > {unit * row.measured[name].value:.{digits}f}"
-
-
-def _choices(validation: LoadValidation) -> Table:
-    """The choice at each load, and its regret, in per cent."""
-    verdicts = validation.verdicts
-    return filled(
-        ("clients", [str(one.clients) for one in verdicts]),
-        ("predicted best", [one.chosen for one in verdicts]),
-        ("measured best", [one.best for one in verdicts]),
-        ("regret, %", [interval(one.regret, 1, times=100.0) for one in verdicts]),
-    )
-
-
-def _remarks(validation: LoadValidation) -> Iterator[str]:
+def _load_remarks(validation: LoadValidation) -> Iterator[str]:
     """What the columns mean, how many figures are inside their intervals, and where predictions extrapolate."""
     yield (
         "gain: seconds of plain decoding / seconds of the method until the last answer of a round, both with the "

@@ -5,20 +5,14 @@ models and data sets; ConfSpec's latencies (Table 6); and how often its draft is
 1, on MATH500, taken for all data sets). Where draft and target disagree, the draft is assumed to accept what the target
 rejects: such a lenient verifier explains why the accuracy falls to that of the draft without a target (Table 3, "Draft
 Verification").
-
-`implied_c1` returns the c1 at which the simulator agrees with the row LookaheadReasoning of Table 2, for both pairs: no
-latency is published for Qwen3's pair, see `workshop.make_published`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from statistics import fmean
 from typing import Final
-
-import numpy as np
 
 from calibrate.record.library import bundled
 from calibrate.record.profile import Profile
@@ -34,26 +28,12 @@ from specplan.check.reproducing.cells import Compared, mean_error
 from specplan.output import table
 from theory.published.confspec import BENCHMARKS, CONFIDENT, LATENCY_MS, speedups
 
-__all__ = [
-    "BELOW",
-    "BENCHMARKS_PREDICTED",
-    "HEADING",
-    "N_STEPS",
-    "REASONS",
-    "TITLE",
-    "Cell",
-    "cells",
-    "implied_c1",
-    "short_table",
-    "summary",
-]
+__all__ = ["DATASETS", "REASONS", "Case", "Cell", "cells", "speedup"]
 
-_DATASETS: Final = {"AIME24": "aime24", "AMC23": "amc23", "GPQA": "gpqa", "HumanEval": "humaneval"}
+DATASETS: Final = {"AIME24": "aime24", "AMC23": "amc23", "GPQA": "gpqa", "HumanEval": "humaneval"}
 """Benchmarks of ConfSpec whose acceptance is in Table 1 of LR."""
 
-BENCHMARKS_PREDICTED: Final = tuple(_DATASETS)
-N_STEPS: Final = 2 * len(_DATASETS)
-"""Number of pairs times number of benchmarks."""
+N_STEPS: Final = 2 * len(DATASETS)
 
 _IMPLIED_PAIR: Final = "qwen3"
 """Pair without published latencies: its c1 comes from ConfSpec's own speedups (see the notes of its profiles)."""
@@ -79,7 +59,6 @@ REASONS: Final = (
 
 TITLE: Final = "ConfSpec, Tables 2 and 3"
 HEADING: Final = "Not predicted, or with a borrowed input; missing values:"
-"""Heading of the reasons."""
 BELOW: Final = "Predicted / published speedups; off: mean error of the row. Largest errors: -v."
 
 
@@ -97,7 +76,9 @@ class Cell(Compared):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
+class Case:
+    """A row of the paper's tables on a benchmark, and what is simulated for it."""
+
     table: str
     row: str
     configuration: str
@@ -113,51 +94,52 @@ def cells(n_answers: int = 40, step_done: Callable[[], None] = lambda: None) -> 
     """Predict every cell whose inputs are published; ``step_done`` is called after each of `N_STEPS` parts."""
     results = []
     for pair in ("deepseek", "qwen3"):
-        for benchmark in _DATASETS:
+        for benchmark in DATASETS:
+            profile = bundled(f"lr-{pair}-{DATASETS[benchmark]}")
             results += [
                 Cell(
                     pair=pair,
                     table=case.table,
                     row=case.row,
                     benchmark=benchmark,
-                    predicted=_speedup(_profile(pair, benchmark), case, n_answers),
-                    published=_published(case.table, case.row, benchmark),
+                    predicted=speedup(profile, case, n_answers),
+                    published=float(speedups(case.table, case.row)[BENCHMARKS.index(benchmark)]),
                 )
-                for case in _cases(pair, benchmark)
+                for case in _cases(profile, pair, benchmark)
             ]
             step_done()
     return results
 
 
-def _cases(pair: str, benchmark: str) -> Iterator[_Case]:
-    figures = _profile(pair, benchmark).published
+def _cases(profile: Profile, pair: str, benchmark: str) -> Iterator[Case]:
+    figures = profile.published
     assert figures is not None
     assert figures.verify_s is not None
     printed = figures.alpha1.value
-    alpha = _of_judged(printed, pair, benchmark)
+    alpha = _of_judged(printed, profile)
     gate = CONFIDENT["DeepSeek-1.5B" if pair == "deepseek" else "Qwen3-1.7B"]
     agreement, sure_agreement, sure = (float(share) for share in gate)
     cascade = _accepted(alpha, sure * (1.0 - sure_agreement))
     if pair == "qwen3":
-        yield _Case(table="2 Qwen3", row="ConfSpec", configuration="confspec", acceptance=cascade, escalated=1.0 - sure)
+        yield Case(table="2 Qwen3", row="ConfSpec", configuration="confspec", acceptance=cascade, escalated=1.0 - sure)
         return
-    yield _Case(table="3", row="Target Verification", configuration="confspec verifier=judge", acceptance=alpha)
+    yield Case(table="3", row="Target Verification", configuration="confspec verifier=judge", acceptance=alpha)
     draft_only = _accepted(alpha, 1.0 - agreement)
-    yield _Case(table="3", row="Draft Verification", configuration="confspec verifier=gate", acceptance=draft_only)
-    yield _Case(table="3", row="ConfSpec gamma=0.9", configuration="confspec", acceptance=cascade, escalated=1.0 - sure)
+    yield Case(table="3", row="Draft Verification", configuration="confspec verifier=gate", acceptance=draft_only)
+    yield Case(table="3", row="ConfSpec gamma=0.9", configuration="confspec", acceptance=cascade, escalated=1.0 - sure)
     lookahead = "lr-async k1=6 rules=released-code"
     judge_s = figures.verify_s.value
-    yield _Case(
+    yield Case(
         table="2 DeepSeek", row="LookaheadReasoning", configuration=lookahead, acceptance=printed, judge_s=judge_s
     )
     for at, share in _EMBEDDED.items() if benchmark == "AIME24" else ():
         by = f"{lookahead} verifier=embedding"
-        yield _Case(table="2 DeepSeek", row=f"Embedding alpha={at}", configuration=by, acceptance=share)
+        yield Case(table="2 DeepSeek", row=f"Embedding alpha={at}", configuration=by, acceptance=share)
 
 
-def _of_judged(printed: float, pair: str, benchmark: str) -> float:
+def _of_judged(printed: float, profile: Profile) -> float:
     """Acceptance of the judged drafts; LR's printed rate counts drafts after a cut step as rejected."""
-    behaviour = system_of(_profile(pair, benchmark)).behaviour
+    behaviour = system_of(profile).behaviour
     assert isinstance(behaviour, SyntheticBehaviour)
     counted = replace(behaviour, acceptance=Acceptance(alpha=printed))
     return counted.judged_under(RELEASED_CODE).acceptance.alpha
@@ -176,8 +158,8 @@ def _accepted(alpha: float, wrong: float) -> float:
     return alpha + too_many - (wrong - too_many)
 
 
-def _speedup(profile: Profile, case: _Case, n_answers: int) -> float:
-    """Simulated speedup of a row; an embedding takes as long as a verdict of the gate, a model of at least its size."""
+def speedup(profile: Profile, case: Case, n_answers: int) -> float:
+    """Return the simulated speedup of a row; an embedding takes as long as the gate, a model of at least its size."""
     system = system_of(profile)
     assert isinstance(system.behaviour, SyntheticBehaviour)
     acceptance = Acceptance(alpha=case.acceptance, siblings=system.behaviour.acceptance.siblings)
@@ -193,60 +175,20 @@ def _speedup(profile: Profile, case: _Case, n_answers: int) -> float:
     return float(plain / method)
 
 
-def _profile(pair: str, benchmark: str) -> Profile:
-    return bundled(f"lr-{pair}-{_DATASETS[benchmark]}")
-
-
-def _published(name: str, row: str, benchmark: str) -> float:
-    return float(speedups(name, row)[BENCHMARKS.index(benchmark)])
-
-
-def implied_c1(pair: str, rules: str) -> list[float]:
-    """Return the c1 at which the simulation gives the row LookaheadReasoning of Table 2, by benchmark; else NaN."""
-    name = "2 DeepSeek" if pair == "deepseek" else "2 Qwen3"
-    grid = (0.05, 0.2, 0.3, 0.4, 0.5, 0.6, 0.75, 0.9)
-    implied = []
-    for benchmark in _DATASETS:
-        simulated = [_lookahead(pair, benchmark, rules, c1) for c1 in grid]
-        published = _published(name, "LookaheadReasoning", benchmark)
-        implied.append(float(np.interp(-published, [-x for x in simulated], grid, left=np.nan, right=np.nan)))
-    return implied
-
-
-@cache
-def _lookahead(pair: str, benchmark: str, rules: str, c1: float) -> float:
-    profile = _profile(pair, benchmark)
-    figures = profile.published
-    assert figures is not None
-    assert figures.verify_s is not None
-    changed = figures.model_copy(update={"c1": figures.c1.model_copy(update={"value": c1})})
-    case = _Case(
-        table="",
-        row="",
-        configuration=f"lr-async k1=6 rules={rules}",
-        acceptance=figures.alpha1.value,
-        judge_s=figures.verify_s.value,
-    )
-    return _speedup(profile.model_copy(update={"published": changed}), case, n_answers=30)
-
-
 def summary(cells: Sequence[Cell]) -> str:
     """State the errors pair by pair: a speedup of the same table enters the pair whose latencies are not published."""
     given, implied = ([c for c in cells if (c.pair == _IMPLIED_PAIR) is enters] for enters in (False, True))
     return (
         f"The {len(given)} speedups of DeepSeek's pair in Tables 2 and 3 are predicted with a mean absolute error of "
-        f"{_mean(given)} ({_largest(given)} at most), from acceptances, latencies and confidences published elsewhere; "
-        f"no speedup is an input. The {len(implied)} of Qwen3's pair: {_mean(implied)} ({_largest(implied)} at most), "
+        f"{_errors(given)}, from acceptances, latencies and confidences published elsewhere; "
+        f"no speedup is an input. The {len(implied)} of Qwen3's pair: {_errors(implied)}, "
         "with a c1 = 0.57 that is implied by LookaheadReasoning's speedups in the same Table 2."
     )
 
 
-def _mean(cells: Sequence[Cell]) -> str:
-    return mean_error(cell.error for cell in cells)
-
-
-def _largest(cells: Sequence[Cell]) -> str:
-    return f"{100 * max(abs(cell.error) for cell in cells):.1f} %"
+def _errors(cells: Sequence[Cell]) -> str:
+    errors = [cell.error for cell in cells]
+    return f"{mean_error(errors)} ({100 * max(map(abs, errors)):.1f} % at most)"
 
 
 def short_table(results: Sequence[Cell]) -> str:
@@ -254,6 +196,6 @@ def short_table(results: Sequence[Cell]) -> str:
     lines = []
     for pair, row in dict.fromkeys((cell.pair, cell.row) for cell in results):
         own = {cell.benchmark: cell for cell in results if (cell.pair, cell.row) == (pair, row)}
-        shown = [f"{own[b].predicted:.2f}/{own[b].published:.2f}" if b in own else "–" for b in _DATASETS]
+        shown = [f"{own[b].predicted:.2f}/{own[b].published:.2f}" if b in own else "–" for b in DATASETS]
         lines.append([pair, row, *shown, f"{100 * fmean(abs(cell.error) for cell in own.values()):.0f} %"])
-    return table(["pair", "row", *_DATASETS, "off"], lines)
+    return table(["pair", "row", *DATASETS, "off"], lines)

@@ -8,21 +8,9 @@ from typing import Any, Final
 
 from specplan.output import table
 from theory.lookahead_decoding.speedup import lookahead_compression
-from theory.published.lookahead_decoding import ALPHA, STEPS_PER_HIT
-from theory.published.lookahead_decoding import TABLE_3 as TABLE
+from theory.published.lookahead_decoding import ALPHA, STEPS_PER_HIT, TABLE_3
 
-__all__ = [
-    "BELOW",
-    "HEADING",
-    "N_STEPS",
-    "REASONS",
-    "TABLE_3",
-    "TITLE",
-    "Cell",
-    "cells",
-    "short_table",
-    "summary",
-]
+__all__ = ["Cell", "cells"]
 
 REASONS: Final = (
     "Settings with W other than G: the equations have a single number of sequences, b = W = G, for generated and "
@@ -36,7 +24,6 @@ REASONS: Final = (
 N_STEPS: Final = 1
 TITLE: Final = "Lookahead Decoding, Table 3"
 HEADING: Final = "Settings that are not modelled, and limits of the agreement:"
-"""Heading of the reasons."""
 BELOW: Final = f"S: compression, with alpha = {ALPHA} and f = {STEPS_PER_HIT} of Figure 4."
 
 
@@ -56,13 +43,8 @@ class Cell:
     """Whether n-grams are also taken from the prompt."""
     published: float
     """Compression S, [-]."""
-
-    @property
-    def predicted(self) -> float | None:
-        """Compression, [-]; None where the equations do not apply."""
-        if self.prompt or self.window != self.guesses:
-            return None
-        return float(lookahead_compression(float(ALPHA), float(STEPS_PER_HIT), window=self.window, ngram=self.ngram))
+    predicted: float | None
+    """The same; None where the equations do not apply."""
 
     @property
     def error(self) -> float | None:
@@ -71,28 +53,28 @@ class Cell:
 
     def plain(self) -> dict[str, Any]:
         """Return it as plain data."""
-        return {**asdict(self), "predicted": self.predicted, "error": self.error}
-
-
-TABLE_3: Final = tuple(
-    Cell(
-        tag=tag,
-        ngram=row.ngram,
-        window=row.window,
-        guesses=row.guesses,
-        prompt=row.prompt,
-        published=float(row.compression),
-    )
-    for tag, row in TABLE.items()
-    if row.ngram
-)
-"""Rows of Lookahead Decoding (tags 1 and 2 are other methods)."""
+        return {**asdict(self), "error": self.error}
 
 
 def cells(step_done: Callable[[], None] = lambda: None) -> list[Cell]:
-    """Return all rows, whose predictions are properties; ``step_done`` is called once."""
+    """Return all rows of the method (tags 1 and 2 are other methods); ``step_done`` is called once."""
     step_done()
-    return list(TABLE_3)
+    results = []
+    for tag, (n, window, guesses, prompt, _, published) in TABLE_3.items():
+        predicted = None
+        if window == guesses and not prompt:
+            predicted = float(lookahead_compression(float(ALPHA), float(STEPS_PER_HIT), window=window, ngram=n))
+        cell = Cell(
+            tag=tag,
+            ngram=n,
+            window=window,
+            guesses=guesses,
+            prompt=prompt,
+            published=float(published),
+            predicted=predicted,
+        )
+        results += [cell] if n else []
+    return results
 
 
 def summary(cells: Sequence[Cell]) -> str:

@@ -2,39 +2,39 @@
 
 Each cell is predicted (a) with nothing fitted to the table, and (b) with a constant of its model pair, the slope of
 log(published) over log(simulated) on the *other* data sets, whose spread gives the 95 % interval of (b).
+
+Table 3 has trees of depth 2. The correlation of the verdicts on the drafts of a position follows from the printed
+acceptance with W drafts and with one; the time of the 32B judge is that of a target of this size in ConfSpec's Table 6.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from calibrate.record.library import bundled
 from calibrate.record.profile import Profile
-from sim.configuration import Configuration
+from calibrate.replay.recursion import sharing_factor, unshared_seconds
+from calibrate.replay.system import System, system_of
+from sim.algorithms.rules import PRESETS
+from sim.answers.acceptance import Acceptance
+from sim.answers.drawn import SyntheticBehaviour
+from sim.configuration import PLAIN, Configuration
+from sim.roles import JUDGE
+from sim.trial import trial_seconds
 from specplan.check.reproducing.cells import LeftOut, mean_error
-from specplan.check.reproducing.lookahead_trees import N_TREES, Tree, trees
 from specplan.output import table
 from specplan.planning.model_error import PUBLISHED_RULES, Row, compared, fit_error
 from specplan.planning.predict import Predictor
+from theory.branches import accepted_among
+from theory.published.confspec import LATENCY_MS
+from theory.published.lookahead_reasoning import TABLE_3, TREE_WIDTHS
 from theory.speedup import f_async
 
-__all__ = [
-    "BELOW",
-    "DATASETS",
-    "HEADING",
-    "N_STEPS",
-    "PAIRS",
-    "REASONS",
-    "TITLE",
-    "Cell",
-    "cells",
-    "short_table",
-    "simulated_row",
-    "summary",
-]
+__all__ = ["DATASETS", "N_TREES", "PAIRS", "Cell", "cells", "sibling_correlation", "simulated_row", "trees"]
 
 PAIRS: Final = ("deepseek", "qwen3")
 DATASETS: Final = ("aime24", "amc23", "gsm8k", "humaneval", "gpqa", "mtbench", "livecodebench")
@@ -44,7 +44,10 @@ _LEVELS: Final = ("LR", "LR+SD")
 
 _FACTOR_KNOWN: Final = 0.004
 """Half-width at which what shared iterations cost is known well enough, as a share: speedups have two digits."""
+_TREE_KNOWN: Final = 0.025
+"""The same of what the other drafts of a position cost."""
 
+N_TREES: Final = len(TABLE_3) * len(TREE_WIDTHS)
 N_STEPS: Final = len(PAIRS) * len(DATASETS) + N_TREES
 
 REASONS: Final = (
@@ -59,7 +62,6 @@ REASONS: Final = (
 
 TITLE: Final = "Lookahead Reasoning, Tables 1 and 3"
 HEADING: Final = "Reasons for the largest errors:"
-"""Heading of the reasons."""
 BELOW: Final = (
     "Table 1, predicted with one constant [95 % interval] / published; off: published is outside. Without a constant, "
     "errors by pair, and Table 3: -v."
@@ -89,23 +91,17 @@ def cells(n_answers: int = 60, step_done: Callable[[], None] = lambda: None) -> 
         for pair in PAIRS
         for dataset in DATASETS
     ]
-    return [*table_1, *_tree_cells(list(trees(step_done=step_done)))]
+    table_3 = trees(step_done=step_done)
+    return [*table_1, *(_tree_cell(*place, table_3) for place in table_3)]
 
 
-def _tree_cells(results: Sequence[Tree]) -> list[Cell]:
-    """Cells of Table 3, with the constant of the other data set."""
-    compared_there = {
-        dataset: [(tree.predicted, tree.published) for tree in results if tree.dataset != dataset]
-        for dataset in {tree.dataset for tree in results}
-    }
-    return [
-        _compared_cell(
-            *("deepseek", tree.dataset.lower(), f"W={tree.width}, {tree.judge}"),
-            *(tree.predicted, tree.published),
-            compared_there[tree.dataset],
-        )
-        for tree in results
-    ]
+def _tree_cell(
+    dataset: str, judge: str, width: int, table_3: Mapping[tuple[str, str, int], tuple[float, float]]
+) -> Cell:
+    """A cell of Table 3, with the constant of the other data set."""
+    others = [pair for (other, _, _), pair in table_3.items() if other != dataset]
+    level = f"W={width}, {judge}"
+    return _compared_cell("deepseek", dataset.lower(), level, *table_3[dataset, judge, width], others)
 
 
 def _cell(pair: str, dataset: str, rows: dict[tuple[str, str], Row], *, combined: bool) -> Cell:
@@ -157,6 +153,66 @@ def simulated_row(profile: Profile, rules: str, n_answers: int) -> Row:
     )
 
 
+def trees(
+    n_answers: int = 60, step_done: Callable[[], None] = lambda: None
+) -> dict[tuple[str, str, int], tuple[float, float]]:
+    """Predict Table 3 with nothing fitted; ``step_done`` is called after each cell.
+
+    Returns
+    -------
+    Data set, size of the judge (``7B`` or ``32B``) and drafts per position, W -> speedup, predicted and published.
+    """
+    speedups = {}
+    for (dataset, judge), row in TABLE_3.items():
+        alpha = float(row["acceptance"][0])
+        for width, accepted, published in zip(TREE_WIDTHS, row["acceptance"], row["speedup"], strict=True):
+            predicted = _tree_speedup(dataset, judge, width, alpha, float(accepted), n_answers)
+            speedups[dataset, judge, width] = predicted, float(published)
+            step_done()
+    return speedups
+
+
+def _tree_speedup(dataset: str, judge: str, width: int, alpha: float, accepted: float, n_answers: int) -> float:
+    system = system_of(bundled(f"lr-deepseek-{dataset.lower()}"))
+    assert isinstance(system.behaviour, SyntheticBehaviour)
+    acceptance = Acceptance(alpha=alpha, siblings=sibling_correlation(alpha, accepted, width))
+    behaviour = replace(system.behaviour, acceptance=acceptance).judged_under(PRESETS[PUBLISHED_RULES])
+    seconds = {JUDGE: float(LATENCY_MS["target verification"]) / 1e3} if judge == "32B" else system.seconds
+    system = replace(system, behaviour=behaviour, seconds=seconds)
+    tree = Configuration(method="lr-async", k1=2, width=width, rules=PUBLISHED_RULES)
+    return _seconds(system, PLAIN, n_answers) / _seconds(system, tree, n_answers)
+
+
+def _seconds(system: System, configuration: Configuration, n_answers: int) -> float:
+    """Seconds of all answers together: few are simulated, and extended by the recursion."""
+    unshared = unshared_seconds(system, configuration, range(n_answers))
+    assert unshared is not None, "drawn answers of equal numbers of steps, and the judge"
+    trial = system.trial(configuration.algorithm(), configuration.spec.meets)
+    factor = sharing_factor(partial(trial_seconds, trial), unshared, _TREE_KNOWN)
+    return factor.value * float(unshared.sum())
+
+
+def sibling_correlation(alpha: float, accepted: float, width: int) -> float:
+    """Return the correlation of the verdicts at which ``accepted`` of the positions have an accepted draft.
+
+    Parameters
+    ----------
+    alpha : acceptance of one draft, in (0, 1).
+    accepted : share of positions with an accepted draft, in [alpha, 1 - (1 - alpha)^width].
+    width : drafts, >= 1.
+
+    >>> round(sibling_correlation(0.63, 0.83, 8), 2), sibling_correlation(0.63, 0.63, 1)
+    (0.63, 0.0)
+    """
+    if width == 1:
+        return 0.0
+    low, high = 1e-9, 1.0 - 1e-9
+    while high - low > 1e-6:  # more correlation, fewer positions with an accepted draft
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if accepted_among(alpha, width, middle) > accepted else (low, middle)
+    return low
+
+
 def summary(cells: Sequence[Cell]) -> str:
     """State the errors of each pair with nothing fitted, and those with one constant of the other data sets."""
     table_1 = [cell for cell in cells if cell.level in _LEVELS]
@@ -181,15 +237,12 @@ def _errors(cells: Sequence[Cell], pair: str) -> str:
 
 def short_table(results: Sequence[Cell]) -> str:
     """Return a table of both pairs: predicted with the constant of the other data sets, and published."""
-    by_place = {(cell.level, cell.dataset, cell.pair): cell for cell in results}
+    shown = {
+        (cell.level, cell.dataset, cell.pair): f"{cell.left_out:.2f} [{cell.low:.2f}, {cell.high:.2f}] / "
+        f"{cell.published:.2f}" + ("" if cell.covered else " off")
+        for cell in results
+    }
     rows = [
-        [level, dataset, *(_both(by_place[level, dataset, pair]) for pair in PAIRS)]
-        for level in _LEVELS
-        for dataset in DATASETS
+        [level, dataset, *(shown[level, dataset, pair] for pair in PAIRS)] for level in _LEVELS for dataset in DATASETS
     ]
     return table(["level", "data set", *PAIRS], rows)
-
-
-def _both(cell: Cell) -> str:
-    predicted = f"{cell.left_out:.2f} [{cell.low:.2f}, {cell.high:.2f}]"
-    return f"{predicted} / {cell.published:.2f}" + ("" if cell.covered else " off")

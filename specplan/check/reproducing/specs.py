@@ -23,25 +23,11 @@ from specplan.check.reproducing.cells import LeftOut, mean_error
 from specplan.output import table
 from theory.published.specs import BENCHMARKS, FAMILIES, TABLE_1, TABLE_4, WIDTHS
 
-__all__ = [
-    "BELOW",
-    "HEADING",
-    "N_STEPS",
-    "REASONS",
-    "TITLE",
-    "Cell",
-    "cells",
-    "contradicted",
-    "rsd_step",
-    "short_table",
-    "specs_step",
-    "summary",
-]
+__all__ = ["Cell", "cells", "rsd_step", "specs_step"]
 
 N_STEPS: Final = 1
 TITLE: Final = "SPECS, Tables 1 and 4"
 HEADING: Final = "Reasons for the largest errors, and rows that are not predicted:"
-"""Heading of the reasons."""
 BELOW: Final = "SPECS: with one constant / published; other cells: mean errors. All rows: -v."
 REASONS: Final = (
     "MATH500, width 16, Qwen2.5: 1.31 s per step and a share of 45.5 % repeat the row of width 8. A step of SPECS "
@@ -87,12 +73,6 @@ def specs_step(share: float, small: float, large: float) -> float:
 def rsd_step(share: float, small: float, large: float) -> float:
     """Return the seconds of a step of RSD with several beams; parameters as in `specs_step`."""
     return small + share * large
-
-
-def contradicted(cell: Cell) -> bool:
-    """Whether the table contradicts itself about this cell's inputs or result (see `REASONS`)."""
-    same = (cell.family, cell.benchmark, cell.method, cell.width) == ("Qwen2.5", "MATH500", "SPECS", 16)
-    return same and cell.quantity == _STEP
 
 
 def cells(step_done: Callable[[], None] = lambda: None) -> list[Cell]:
@@ -143,22 +123,15 @@ def _noisy(benchmark: str, width: int) -> Cell:
 
 def _with_constant(cell: Cell, results: Sequence[Cell]) -> Cell:
     """Add the prediction with a constant from the other data sets, never from the cell's own."""
-    others = [
-        math.log(c.published / c.predicted)
-        for c in results
-        if _kind(c) == _kind(cell) and c.benchmark != cell.benchmark
-    ]
+    kind = cell.family, cell.method, cell.quantity
+    alike = [c for c in results if (c.family, c.method, c.quantity) == kind and c.benchmark != cell.benchmark]
+    others = [math.log(c.published / c.predicted) for c in alike]
     middle = median(others)
     # median and median deviation, since a cell of the table contradicts itself; 1.4826: normal errors
     spread = 1.4826 * median(abs(x - middle) for x in others)
     half = student_quantile(0.95, len(others) - 1) * spread * math.sqrt(1.0 + 1.0 / len(others))
     best = cell.predicted * math.exp(middle)
     return replace(cell, left_out=best, low=best * math.exp(-half), high=best * math.exp(half))
-
-
-def _kind(cell: Cell) -> tuple[str, str, str]:
-    """Key of the cells that share a constant."""
-    return cell.family, cell.method, cell.quantity
 
 
 def summary(cells: Sequence[Cell]) -> str:

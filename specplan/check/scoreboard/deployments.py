@@ -71,7 +71,7 @@ def with_engines_cache(precision: Precision, facts: ModelFacts, engine: str, gpu
 
 
 def served_parallel(row: Served) -> Parallel:
-    """GPUs of a row of the ML.ENERGY table.
+    """Return the GPUs of a row of the ML.ENERGY table.
 
     It gives ``tp = dp = 1`` where vLLM splits experts over the GPUs: attention is split over them too then.
     """

@@ -5,23 +5,14 @@ Which servers to look at, predictions had a say in: docs/scoreboard.md has the e
 
 from __future__ import annotations
 
-import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from statistics import median
 from typing import Final
 
 from specplan.check.scoreboard.rows import Loaded, Served, Speculated
 
-__all__ = [
-    "doubts_of_loaded",
-    "doubts_of_speculated",
-    "hidden_drafts",
-    "in_flight",
-    "served_doubt",
-    "server_of",
-    "twins",
-    "unread_prompts",
-]
+__all__ = ["doubts_of_loaded", "doubts_of_speculated", "in_flight", "served_doubt", "server_of", "twins"]
 
 _FULL: Final = 0.95  # of max_num_seqs: below, sequences wait for cache
 _PROMPTS: Final = 0.35  # requests per answer token: above, more than a third of iterations read a prompt
@@ -53,14 +44,20 @@ def in_flight(row: Loaded) -> float:
 
 
 def doubts_of_loaded(rows: Iterable[Loaded], rate: Callable[[Loaded], float | None]) -> dict[str, str]:
-    """``where`` of each row not to be trusted, with the reason; ``rate`` as in `unread_prompts`."""
+    """Return ``where`` of each row not to be trusted, with the reason.
+
+    Parameters
+    ----------
+    rows : of any servers.
+    rate : share of the data sheet's arithmetic that reading all tokens would have taken; None where it is not known.
+    """
     rows = tuple(rows)
     doubts = {**_slower_than_busier(rows), **_faster_than_alike(rows)}
     steady = [row for row in rows if row.where not in doubts]
-    for servers, reason in (
-        (hidden_drafts(steady), "its tokens come faster in longer answers: it drafts, which the table does not say"),
-        (unread_prompts(steady, rate), f"its server would need over {_REACHED:.0%} of the data sheet's rate"),
-    ):
+    hidden = "its tokens come faster in longer answers: it drafts, which the table does not say"
+    unread = f"its server would need over {_REACHED:.0%} of the data sheet's rate"
+    fast = {server_of(row) for row in steady if (rate(row) or 0.0) > _REACHED}
+    for servers, reason in ((_hidden_drafts(steady), hidden), (fast, unread)):
         doubts |= {row.where: reason for row in rows if server_of(row) in servers and row.where not in doubts}
     return doubts
 
@@ -96,7 +93,7 @@ def _faster_than_alike(rows: Iterable[Loaded]) -> dict[str, str]:
     }
 
 
-def hidden_drafts(rows: Iterable[Loaded]) -> set[tuple[str, ...]]:
+def _hidden_drafts(rows: Iterable[Loaded]) -> set[tuple[str, ...]]:
     """`server_of` rows that must have drafted, though the table does not say so.
 
     With longer answers contexts grow, so plain tokens take as long or longer, while drafts of a text that goes on
@@ -109,35 +106,18 @@ def hidden_drafts(rows: Iterable[Loaded]) -> set[tuple[str, ...]]:
         if in_flight(row) <= _FEW and row.osl >= _LONG:
             alike = (_deployment(row)[9:], row.isl, in_flight(row))
             times[server_of(row)][alike][row.osl].append(row.tpot_ms)
-    return {server for server, alike in times.items() if median(_ratios(alike.values()), 1.0) < _FASTER}
-
-
-def _ratios(alike: Iterable[Mapping[float, list[float]]]) -> list[float]:
-    """Time per token with answers at least twice as long, over that with the shorter ones."""
-    return [
-        median(times[long]) / median(times[short])
-        for times in alike
-        for short in times
-        for long in times
-        if long >= 2.0 * short
-    ]
-
-
-def median(values: Iterable[float], otherwise: float = float("nan")) -> float:
-    """The median; ``otherwise`` if there are no values."""
-    values = list(values)
-    return statistics.median(values) if values else otherwise
-
-
-def unread_prompts(rows: Iterable[Loaded], rate: Callable[[Loaded], float | None]) -> set[tuple[str, ...]]:
-    """`server_of` rows that cannot have read all their prompts.
-
-    Parameters
-    ----------
-    rows : of any servers.
-    rate : share of the data sheet's arithmetic that reading all tokens would have taken; None where it is not known.
-    """
-    return {server_of(row) for row in rows if (rate(row) or 0.0) > _REACHED}
+    drafting = set()
+    for server, alike_rows in times.items():
+        ratios = [
+            median(by_length[long]) / median(by_length[short])
+            for by_length in alike_rows.values()
+            for short in by_length
+            for long in by_length
+            if long >= 2.0 * short
+        ]
+        if ratios and median(ratios) < _FASTER:
+            drafting.add(server)
+    return drafting
 
 
 def server_of(row: Loaded) -> tuple[str, ...]:
@@ -169,20 +149,14 @@ def doubts_of_speculated(rows: Iterable[Speculated]) -> dict[str, str]:
     for row in rows:
         key = (row.target, row.dataset)
         shortest[key] = min(shortest[key], row.accept_length / row.speedup)
-    contradicted = _share(shortest)
+    shorter: dict[str, list[bool]] = defaultdict(list)
+    for (target, _), steps in shortest.items():
+        shorter[target].append(steps < 1.0)
     return {
         row.where: "its rounds take less time than plain steps on most data sets: another server's baseline"
         for row in rows
-        if contradicted[row.target] > 0.5
+        if sum(shorter[row.target]) > 0.5 * len(shorter[row.target])
     }
-
-
-def _share(shortest: Mapping[tuple[str, str], float]) -> dict[str, float]:
-    """Share of a target's data sets on which the shortest round is shorter than a plain step."""
-    of_target: dict[str, list[bool]] = defaultdict(list)
-    for (target, _), steps in shortest.items():
-        of_target[target].append(steps < 1.0)
-    return {target: sum(shorter) / len(shorter) for target, shorter in of_target.items()}
 
 
 def _deployment(row: Loaded) -> tuple[object, ...]:

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from specplan.check.scoreboard.deployments import facts_of, precision_of
-from specplan.check.scoreboard.outcomes import Choice, Outcome
 from specplan.check.scoreboard.rows import Driven
+from specplan.check.scoreboard.score import Choice, Outcome
 from specplan.worlds.model_files import ModelFacts, draft_head
 from theory.errors import ParameterError
 from theory.hardware.engines import nearest_engine
@@ -22,7 +22,7 @@ from theory.hardware.passes import PassModel
 from theory.hardware.rounds import head_round
 from theory.hardware.work import Work
 
-__all__ = ["DrivenRows", "deployed", "loop_of", "loop_times", "plain_rows", "prompt_tokens", "throughput"]
+__all__ = ["deployed", "driven_outcomes", "loop_of", "loop_times", "plain_rows", "prompt_tokens", "throughput"]
 
 _PROMPT_TOKENS: Final = {"gsm8k": 600.0, "humaneval": 190.0}
 """Mean prompt by workload, where tables do not say it: of gsm8k with few shots, from what prompts take of decoding (450
@@ -86,34 +86,32 @@ def plain_rows(rows: Iterable[Driven]) -> dict[str, Driven]:
     return {row.where: plain[_server(row)] for row in rows if row.drafts and _server(row) in plain}
 
 
-class DrivenRows:
-    """All rows by concurrency of a folder: speculating ones are compared with the plain ones that are like them."""
+def driven_outcomes(row: Driven, plain: Driven | None) -> list[Outcome]:
+    """Predict a row: throughput, median time between outputs, and the gain over the plain row that is like it, if any.
 
-    def __init__(self, rows: Iterable[Driven]) -> None:
-        self._plain = plain_rows(rows)
-
-    def outcomes(self, row: Driven) -> list[Outcome]:
-        """Predict a row: throughput, median time between outputs, and the gain where a plain row is like it.
-
-        Raises
-        ------
-        SpecplanError : as `deployed` and `loop_times`.
-        """
-        facts, model = deployed(row)
-        times = loop_times(row, facts, model)
-        speed = throughput(row, times)
-        between = 1e3 * times.decoding * row.acceptance_length
-        outcomes = [
-            _outcome(row, model, "throughput under load", "tokens/s", row.throughput_tok_s, speed, THROUGHPUT),
-            _outcome(row, model, "time between outputs", "ms", row.itl_p50_ms, between, ROUND),
-        ]
-        plain = self._plain.get(row.where)
-        if plain is None:
-            return outcomes
-        measured = row.throughput_tok_s / plain.throughput_tok_s
-        gain = speed / throughput(plain, loop_times(plain, facts, model))
-        one = _outcome(row, model, "gain under load", "", measured, gain, GAIN)
-        return [*outcomes, replace(one, choices=_choices(row, measured, gain))]
+    Raises
+    ------
+    SpecplanError : as `deployed` and `loop_times`.
+    """
+    facts, model = deployed(row)
+    times = loop_times(row, facts, model)
+    speed = throughput(row, times)
+    between = 1e3 * times.decoding * row.acceptance_length
+    outcomes = [
+        _outcome(row, model, "throughput under load", "tokens/s", row.throughput_tok_s, speed, THROUGHPUT),
+        _outcome(row, model, "time between outputs", "ms", row.itl_p50_ms, between, ROUND),
+    ]
+    if plain is None:
+        return outcomes
+    measured = row.throughput_tok_s / plain.throughput_tok_s
+    gain = speed / throughput(plain, loop_times(plain, facts, model))
+    options = ((f"{row.method} k={row.num_speculative_tokens}", measured, gain), ("none", 1.0, 1.0))
+    alike = tuple(map(str, _server(row)))
+    choices = tuple(
+        Choice(goal=_GOAL, alike=alike, option=option, measured=worth, predicted=predicted)
+        for option, worth, predicted in options
+    )
+    return [*outcomes, replace(_outcome(row, model, "gain under load", "", measured, gain, GAIN), choices=choices)]
 
 
 def throughput(row: Driven, times: LoopTimes) -> float:
@@ -139,21 +137,6 @@ def _outcome(
         measured=measured,
         predicted=predicted,
         interval=around(predicted, half_width(kind, model, Work(sequences=row.concurrency))),
-    )
-
-
-def _choices(row: Driven, measured: float, gain: float) -> tuple[Choice, ...]:
-    """Drafting so many tokens and plain decoding as a choice."""
-    alike = tuple(map(str, _server(row)))
-    return (
-        Choice(
-            goal=_GOAL,
-            alike=alike,
-            option=f"{row.method} k={row.num_speculative_tokens}",
-            measured=measured,
-            predicted=gain,
-        ),
-        Choice(goal=_GOAL, alike=alike, option="none", measured=1.0, predicted=1.0),
     )
 
 

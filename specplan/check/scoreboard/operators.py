@@ -15,10 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
 from calibrate.record.files import opened
 from specplan.check.scoreboard.deployments import facts_of
+from specplan.check.scoreboard.score import errors_of
 from specplan.check.scoreboard.tables import rows_of, table_files
 from theory.errors import ParameterError, SchemaError
 from theory.hardware import operators
@@ -79,21 +78,10 @@ def operator_errors(path: Path, step_done: Callable[[], None] = lambda: None) ->
         step_done()
     if not found:
         raise ParameterError("FOLDER", str(path), "holds no table of operators (columns m, n, k and latency, say)")
-    return [_summary(key, np.array(errors)) for key, errors in sorted(found.items())]
-
-
-def _summary(key: tuple[str, str, str], errors: np.ndarray) -> OperatorErrors:
-    absolute = np.abs(errors)
-    return OperatorErrors(
-        operator=key[0],
-        gpu=key[1],
-        weights=key[2],
-        n=len(errors),
-        mean=float(absolute.mean()),
-        median=float(np.median(absolute)),
-        p90=float(np.quantile(absolute, 0.9)),
-        signed=float(errors.mean()),
-    )
+    return [
+        OperatorErrors(operator=operator, gpu=gpu, weights=weights, **errors_of(errors))
+        for (operator, gpu, weights), errors in sorted(found.items())
+    ]
 
 
 def _errors(path: Path) -> Iterator[tuple[tuple[str, str, str], float]]:

@@ -9,7 +9,7 @@ stand in them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -51,7 +51,6 @@ class _Row(BaseModel):
 class Served(_Row):
     """Time between tokens of a server that only decodes, at a mean number of sequences (ML.ENERGY)."""
 
-    kind: Literal["served"] = "served"
     task: str
     model_id: Name
     weight_precision: str
@@ -71,7 +70,6 @@ class Served(_Row):
 class Loaded(_Row):
     """Time to first token and per output token in a closed loop of requests (NVIDIA aiconfigurator)."""
 
-    kind: Literal["loaded"] = "loaded"
     backend: Name
     backend_version: str
     model_path: Name
@@ -94,7 +92,6 @@ class Loaded(_Row):
 class Positioned(_Row):
     """The same by the positions that tokens have (InferenceX's experiment), read as a row under load."""
 
-    kind: Literal["positioned"] = "positioned"
     model: Name
     engine: Name
     gpu: Name = "H200"
@@ -137,7 +134,6 @@ class Positioned(_Row):
 class Speculated(_Row):
     """Throughput of a batch without and with an EAGLE-3 draft (SpecBundle)."""
 
-    kind: Literal["speculated"] = "speculated"
     target: Name
     dataset: str
     batch: Count
@@ -145,8 +141,6 @@ class Speculated(_Row):
     topk: Count
     num_draft_tokens: Count
     draft: Name
-    base_tps: Positive
-    spec_tps: Positive
     accept_length: Annotated[float, Field(ge=1, allow_inf_nan=False)]
     speedup: Positive
 
@@ -154,7 +148,6 @@ class Speculated(_Row):
 class Steady(_Row):
     """An iteration of a model at so many sequences and cached tokens of each."""
 
-    kind: Literal["steady"] = "steady"
     gpu: Name
     model: Name
     engine: Name
@@ -167,7 +160,6 @@ class Steady(_Row):
 class Driven(_Row):
     """A server under a constant number of requests, plain or with drafts."""
 
-    kind: Literal["driven"] = "driven"
     gpu: Name
     engine: Name
     """With its version after a space, where it is known."""
@@ -196,7 +188,6 @@ class Driven(_Row):
 class Acceptance(_Row):
     """Tokens per target pass by the number of speculative tokens (InferenceX)."""
 
-    kind: Literal["acceptance"] = "acceptance"
     file: str
     model: Name
     mode: str

@@ -1,16 +1,79 @@
-"""Errors, coverage and regret of predictions, in all and apart by what the rows have in common."""
+"""Measured rows with their predictions, and errors, coverage and regret, in all and by what the rows have in common."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from specplan.check.scoreboard.outcomes import Choice, Outcome
+__all__ = ["Choice", "Outcome", "Refused", "Regret", "Score", "by_label", "errors_of", "regrets", "score"]
 
-__all__ = ["Regret", "Score", "by_label", "regrets", "score"]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A row as one of several options."""
+
+    goal: str
+    """What is chosen and for what, in words."""
+    alike: tuple[str, ...]
+    """What the options share."""
+    option: str
+    measured: float
+    """Worth of the option as measured, larger is better."""
+    predicted: float
+    """Worth of the option as predicted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A row that was predicted."""
+
+    where: str
+    """File and line."""
+    quantity: str
+    """What was measured: ``time per iteration``, ``time per output token``, ``time to first token`` or ``speedup``."""
+    unit: str
+    model: str
+    labels: Mapping[str, str]
+    """By which errors are grouped: gpu, precision, engine, concurrency, k and so on."""
+    measured: float
+    predicted: float
+    interval: tuple[float, float]
+    """The 95 % interval of the measured value."""
+    doubt: str | None = None
+    """The rule by which the row is not to be trusted, decided without the prediction; None: trusted."""
+    wide: str | None = None
+    """Why operators are known not to explain the row, so that it has a wide interval; None: they do."""
+    choices: tuple[Choice, ...] = ()
+    """The choices in which this row is one of the options."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the row is scored with the others: trusted, and modelled."""
+        return self.doubt is None and self.wide is None
+
+    @property
+    def error(self) -> float:
+        """Relative error, predicted against measured."""
+        return self.predicted / self.measured - 1.0
+
+    @property
+    def covered(self) -> bool:
+        """Whether the interval holds the measured value."""
+        low, high = self.interval
+        return low <= self.measured <= high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A row that is not predicted."""
+
+    where: str
+    model: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +108,23 @@ class Regret:
     """Measured worth of the best over that of the chosen one, less 1; 0: the best was chosen."""
 
 
+def errors_of(relative: Sequence[float]) -> dict[str, Any]:
+    """Return n, and mean, median, 90th percentile and signed mean of relative errors, as `Score` names them."""
+    errors = np.array(relative)
+    absolute = np.abs(errors)
+    return {
+        "n": len(errors),
+        "mean": float(absolute.mean()),
+        "median": float(np.median(absolute)),
+        "p90": float(np.quantile(absolute, 0.9)),
+        "signed": float(errors.mean()),
+    }
+
+
 def score(outcomes: Sequence[Outcome]) -> Score:
     """Score at least one outcome."""
-    errors = np.array([one.error for one in outcomes])
-    absolute = np.abs(errors)
     return Score(
-        n=len(outcomes),
-        mean=float(absolute.mean()),
-        median=float(np.median(absolute)),
-        p90=float(np.quantile(absolute, 0.9)),
-        signed=float(errors.mean()),
+        **errors_of([one.error for one in outcomes]),
         coverage=float(np.mean([one.covered for one in outcomes])),
         half_width=float(np.median([np.log(one.interval[1] / one.interval[0]) / 2.0 for one in outcomes])),
     )
@@ -64,8 +134,7 @@ def by_label(outcomes: Iterable[Outcome], label: str) -> dict[str, Score]:
     """Score the rows of each value of a label apart, values in order; ``model`` is a label too."""
     groups: dict[str, list[Outcome]] = defaultdict(list)
     for one in outcomes:
-        value = one.model if label == "model" else one.labels.get(label)
-        if value is not None:
+        if (value := one.model if label == "model" else one.labels.get(label)) is not None:
             groups[value].append(one)
     return {value: score(groups[value]) for value in sorted(groups, key=_in_order)}
 
@@ -82,17 +151,12 @@ def regrets(outcomes: Iterable[Outcome]) -> dict[str, list[Regret]]:
     by_goal: dict[str, list[Regret]] = defaultdict(list)
     for (goal, alike), options in groups.items():
         if len(options) > 1:
-            by_goal[goal].append(_regret(alike, options))
+            measured = {name: float(np.mean([one.measured for one in rows])) for name, rows in options.items()}
+            predicted = {name: float(np.mean([one.predicted for one in rows])) for name, rows in options.items()}
+            best, chosen = (max(worth, key=worth.__getitem__) for worth in (measured, predicted))
+            loss = measured[best] / measured[chosen] - 1.0
+            by_goal[goal].append(Regret(alike=alike, options=len(options), chosen=chosen, best=best, loss=loss))
     return dict(by_goal)
-
-
-def _regret(alike: tuple[str, ...], options: Mapping[str, Sequence[Choice]]) -> Regret:
-    measured = {name: float(np.mean([one.measured for one in rows])) for name, rows in options.items()}
-    predicted = {name: float(np.mean([one.predicted for one in rows])) for name, rows in options.items()}
-    best = max(measured, key=lambda name: measured[name])
-    chosen = max(predicted, key=lambda name: predicted[name])
-    loss = measured[best] / measured[chosen] - 1.0
-    return Regret(alike=alike, options=len(options), chosen=chosen, best=best, loss=loss)
 
 
 def _in_order(value: str) -> tuple[float, str]:

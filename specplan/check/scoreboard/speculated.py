@@ -5,15 +5,13 @@ Acceptance lengths are predicted apart, as they are expected before anything is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from types import MappingProxyType
 from typing import Final
 
 from specplan.check.scoreboard.deployments import facts_of
-from specplan.check.scoreboard.doubts import doubts_of_speculated
-from specplan.check.scoreboard.outcomes import Choice, Outcome
 from specplan.check.scoreboard.rows import Acceptance, Speculated
+from specplan.check.scoreboard.score import Choice, Outcome
 from specplan.worlds.model_files import ModelFacts, draft_head
 from specplan.worlds.priors import Prior, token_prior
 from theory.errors import ParameterError, SpecplanError
@@ -24,16 +22,7 @@ from theory.hardware.passes import PassModel
 from theory.hardware.rounds import Round, head_round
 from theory.hardware.work import Parallel, Work
 
-__all__ = [
-    "CONTEXT",
-    "SpeculatedRows",
-    "accepted_outcome",
-    "besides",
-    "deployed",
-    "length_prior",
-    "speedup",
-    "target_of",
-]
+__all__ = ["CONTEXT", "GPUS_TAKEN", "accepted_outcome", "besides", "deployed", "speculated_outcome", "speedup"]
 
 _ANSWER_TOKENS: Final = MappingProxyType(
     {"gsm8k": 150.0, "humaneval": 300.0, "mtbench": 350.0, "financeqa": 350.0, "math500": 700.0, "gpqa": 1000.0,
@@ -45,11 +34,9 @@ _OTHER_ANSWER: Final = 500.0
 CONTEXT: Final = 600.0
 """Cached tokens of a running sequence, roughly."""
 _REQUEST: Final = 0.027
-"""Seconds that each new request holds up the batch: its prompt, and the turn of the client. Fitted."""
+"""Seconds that each new request holds up its batch: its prompt, and the turn of the client. Fitted."""
 _KNOBS: Final = "steps, topk and k of the draft, acceptance lengths known,"
 _KNOBS_BEFORE: Final = "steps and k of a chain, acceptance lengths not known,"
-
-
 _METHODS: Final = ("dspark", "mtp", "eagle3", "eagle")
 """Words for methods in the tables, the more specific ones first."""
 
@@ -58,45 +45,40 @@ _FULL: Final = 0.75  # of it: weights up to this are served by four
 _KINDS: Final = ("H100", "H200")
 
 
-class SpeculatedRows:
-    """All rows of a folder; together they show which contradict each other."""
+GPUS_TAKEN: Final = (
+    "GPUs are not stated for speculative serving: weights that fill less than half of an H100 are taken to be served "
+    "by one, others by four or eight (H200 where they do not fit)"
+)
 
-    def __init__(self, rows: Iterable[Speculated]) -> None:
-        self._doubts = doubts_of_speculated(rows)
-        self.notes: tuple[str, ...] = (
-            "GPUs are not stated for speculative serving: weights that fill less than half of an H100 are taken to be"
-            " served by one, others by four or eight (H200 where they do not fit)",
-        )
 
-    def outcomes(self, row: Speculated) -> list[Outcome]:
-        """Predict a row.
+def speculated_outcome(row: Speculated, doubt: str | None) -> list[Outcome]:
+    """Predict a row.
 
-        Raises
-        ------
-        SpecplanError : a target that is not known, or that eight GPUs do not hold.
-        """
-        target, round_ = deployed(row.target, row.draft)
-        predicted = speedup(round_, row)
-        shape = "tree" if row.topk > 1 else "chain"
-        layers = "experts" if target.shape.has_experts else "dense"
-        outcome = Outcome(
-            where=row.where,
-            quantity="speedup",
-            unit="",
-            model=row.target,
-            labels={
-                "layers": layers,
-                "k": f"{row.num_draft_tokens} ({shape}, {row.steps} steps, topk {row.topk})",
-                "concurrency": str(row.batch),
-                "dataset": row.dataset,
-            },
-            measured=row.speedup,
-            predicted=predicted,
-            interval=around(predicted, half_width(GAIN, round_.target, Work(sequences=row.batch))),
-            doubt=self._doubts.get(row.where),
-            choices=_choices(row, round_, predicted),
-        )
-        return [outcome]
+    Raises
+    ------
+    SpecplanError : a target that is not known, or that eight GPUs do not hold.
+    """
+    target, round_ = deployed(row.target, row.draft)
+    predicted = speedup(round_, row)
+    shape = "tree" if row.topk > 1 else "chain"
+    outcome = Outcome(
+        where=row.where,
+        quantity="speedup",
+        unit="",
+        model=row.target,
+        labels={
+            "layers": "experts" if target.shape.has_experts else "dense",
+            "k": f"{row.num_draft_tokens} ({shape}, {row.steps} steps, topk {row.topk})",
+            "concurrency": str(row.batch),
+            "dataset": row.dataset,
+        },
+        measured=row.speedup,
+        predicted=predicted,
+        interval=around(predicted, half_width(GAIN, round_.target, Work(sequences=row.batch))),
+        doubt=doubt,
+        choices=_choices(row, round_, predicted),
+    )
+    return [outcome]
 
 
 def _choices(row: Speculated, round_: Round, predicted: float) -> tuple[Choice, ...]:
@@ -106,7 +88,7 @@ def _choices(row: Speculated, round_: Round, predicted: float) -> tuple[Choice, 
     known = Choice(goal=_KNOBS, alike=alike, option=option, measured=row.speedup, predicted=predicted)
     if row.topk > 1:
         return (known,)
-    expected = speedup(round_, row, length_prior("eagle3", row.steps + 1, row.dataset).value)
+    expected = speedup(round_, row, _length_prior("eagle3", row.steps + 1, row.dataset).value)
     return known, Choice(goal=_KNOBS_BEFORE, alike=alike, option=option, measured=row.speedup, predicted=expected)
 
 
@@ -114,8 +96,6 @@ def speedup(round_: Round, row: Speculated, accept_length: float | None = None) 
     """Return plain time per token over that of rounds, both with what requests cost besides.
 
     Rounds commit ``accept_length`` tokens; None: those that the row gives.
-
-    A request holds up its batch for `_REQUEST` seconds, which the tokens of the answers in the batch share.
     """
     plain = round_.seconds(row.batch, 1.0, CONTEXT)
     speculating = round_.seconds(row.batch, row.num_draft_tokens, CONTEXT, steps=row.steps, topk=row.topk)
@@ -128,13 +108,8 @@ def besides(row: Speculated) -> float:
     return row.batch / _ANSWER_TOKENS.get(row.dataset, _OTHER_ANSWER)
 
 
-def target_of(facts: ModelFacts) -> PassModel:
-    """The target as SpecBundle is taken to have served it.
-
-    Raises
-    ------
-    ParameterError : its weights do not fit eight GPUs.
-    """
+def _target_of(facts: ModelFacts) -> PassModel:
+    """The target as SpecBundle is taken to have served it."""
     weights = facts.shape.weight_bytes(facts.precision)
     first = gpu_named(_KINDS[0]).sheet.memory
     gpus = 1 if weights <= _SMALL * first else 4 if weights <= _FULL * 4 * first else 8
@@ -156,7 +131,7 @@ def deployed(target: str, draft: str) -> tuple[ModelFacts, Round]:
         head = facts_of(draft)
     except SpecplanError:
         head = draft_head(facts, "eagle3")
-    return facts, head_round(target_of(facts), head.shape)
+    return facts, head_round(_target_of(facts), head.shape)
 
 
 def accepted_outcome(row: Acceptance | Speculated) -> list[Outcome]:
@@ -174,7 +149,7 @@ def accepted_outcome(row: Acceptance | Speculated) -> list[Outcome]:
         model, drafted, measured = row.model, row.num_speculative_tokens, row.acceptance_length
         said = f"{row.method} {row.measured_on} {row.file}".lower().replace("eagle-3", "eagle3")
     method = next((one for one in _METHODS if one in said), said)
-    prior = length_prior(method, drafted + 1, row.dataset)
+    prior = _length_prior(method, drafted + 1, row.dataset)
     outcome = Outcome(
         where=row.where,
         quantity="tokens per round",
@@ -188,8 +163,8 @@ def accepted_outcome(row: Acceptance | Speculated) -> list[Outcome]:
     return [outcome]
 
 
-def length_prior(method: str, k2: int, dataset: str) -> Prior:
-    """Return the prior of tokens per round of a data set, or of any where the data set is not known."""
+def _length_prior(method: str, k2: int, dataset: str) -> Prior:
+    """The prior of tokens per round of a data set, or of any where the data set is not known."""
     try:
         return token_prior(method, k2, dataset)
     except ParameterError:

@@ -12,14 +12,13 @@ from typing import Any, Final, TextIO
 from pydantic import ValidationError
 
 from calibrate.record.files import opened, read_text
-from specplan.check.scoreboard.outcomes import Refused
 from specplan.check.scoreboard.rows import MODEL_COLUMNS, TABLES, Measured
+from specplan.check.scoreboard.score import Refused
 from theory.errors import ParameterError, SchemaError
 
 __all__ = ["Folder", "read_folder", "rows_of", "table_files"]
 
 _ENDINGS: Final = (".csv", ".csv.gz")
-_NOT_COLUMNS: Final = ("where", "kind")
 _LONGEST_HEADER: Final = 100_000  # bytes
 
 
@@ -53,10 +52,16 @@ def read_folder(path: Path, kinds: Sequence[str]) -> Folder:
         if kind is None:
             passed_over.append(file.name)
         elif kind in kinds:
-            good, broken = _read(file, kind)
-            rows += good
-            defects += broken
             read.append(file.name)
+            try:
+                for row in _rows(file, kind):
+                    if isinstance(row, Refused):
+                        defects.append(row)
+                    else:
+                        rows.append(row)
+            except SchemaError as error:
+                skipped = f"{error}; the rest of the table is skipped"
+                defects.append(Refused(where=file.name, model="?", reason=skipped))
     if not rows and defects:
         raise SchemaError(defects[0].reason)
     if not rows:
@@ -78,10 +83,6 @@ def table_files(path: Path) -> list[Path]:
         return [path]
     files = (file for pattern in ("*", "*/*") for file in path.glob(pattern) if file.is_file())
     return sorted(file for file in files if file.name.endswith(_ENDINGS))
-
-
-def _text(path: Path) -> str:
-    return read_text(path, "a table", packed=True)
 
 
 def rows_of(file: TextIO, path: Path) -> tuple[set[str], Iterator[tuple[int, dict[Any, Any]]]]:
@@ -114,45 +115,24 @@ def rows_of(file: TextIO, path: Path) -> tuple[set[str], Iterator[tuple[int, dic
         raise SchemaError(f"{path.name}:{reader.line_num}: {error}") from None
 
 
-def _header(path: Path) -> list[str]:
-    """Column names, of which the first line is enough: tables of operators are large."""
+def _kind(path: Path) -> str | None:
+    """Which table a file holds, None for others; the first line is enough, tables of operators are large."""
     try:
         with opened(path, "a table", packed=True) as file:
             line = file.readline(_LONGEST_HEADER).decode("utf-8-sig")
-        return [name.strip() for name in next(csv.reader([line]), [])]
+        columns = {name.strip() for name in next(csv.reader([line]), [])}
     except (SchemaError, csv.Error):
-        return []
-
-
-def _kind(path: Path) -> str | None:
-    """Which table a file holds, None for others."""
-    columns = set(_header(path))
+        return None
     return next((kind for kind, (_, known_by) in TABLES.items() if known_by <= columns), None)
-
-
-def _read(path: Path, kind: str) -> tuple[list[Measured], list[Refused]]:
-    """Rows of a table and its defects; a table that cannot be read is one."""
-    rows: list[Measured] = []
-    defects: list[Refused] = []
-    try:
-        for row in _rows(path, kind):
-            if isinstance(row, Refused):
-                defects.append(row)
-            else:
-                rows.append(row)
-    except SchemaError as error:
-        defects.append(Refused(where=path.name, model="?", reason=f"{error}; the rest of the table is skipped"))
-    return rows, defects
 
 
 def _rows(path: Path, kind: str) -> Iterator[Measured | Refused]:
     form = TABLES[kind][0]
-    heads, rows = rows_of(io.StringIO(_text(path), newline=""), path)
+    heads, rows = rows_of(io.StringIO(read_text(path, "a table", packed=True), newline=""), path)
     columns = [name.strip() for name in heads]
-    needed = (name for name, field in form.model_fields.items() if field.is_required())
-    missing = [name for name in needed if name not in (*columns, *_NOT_COLUMNS)]
-    if missing:
-        raise SchemaError(f"{path.name}: lacks the column {missing[0]!r} of a table of {kind} rows")
+    for name, field in form.model_fields.items():
+        if field.is_required() and name not in (*columns, "where"):
+            raise SchemaError(f"{path.name}: lacks the column {name!r} of a table of {kind} rows")
     for line, cells in rows:
         where = f"{path.name}:{line}"
         if None in cells or None in cells.values():

@@ -11,7 +11,6 @@ A SPECS form needs both models' share of promising steps and gets the draft's, a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
@@ -40,20 +39,9 @@ _BY_BEAMS: Final = {"rsd-beams": "threshold", "specs": "tau"}
 
 
 def closed_form(profile: Profile, configuration: Configuration) -> float | None:
-    """Return the speedup by the closed forms; None for methods without one.
-
-    Parameters
-    ----------
-    profile : a measured profile.
-    configuration : configuration to predict; ablations (SPECS without a part) have no form of their own.
-    """
-    above = 1.0
-    if configuration.spec.level != "token":
-        step_level = _above(profile, configuration)
-        if step_level is None:
-            return None
-        above = step_level
-    if configuration.token is None:
+    """Return the speedup of a measured profile by the closed forms; None for methods without one, and ablations."""
+    above = 1.0 if configuration.spec.level == "token" else _above(profile, configuration)
+    if above is None or configuration.token is None:
         return above
     below = _below(profile, configuration.token, dict(configuration.token_knobs))
     return None if below is None else above * below
@@ -63,27 +51,22 @@ def _above(profile: Profile, configuration: Configuration) -> float | None:
     spec = configuration.spec
     if spec.ablation or spec.closed_form not in CLOSED_FORMS or not profile.answers:
         return None
-    verdicts = _verdicts(profile.all_answers, configuration)
-    if verdicts is None:
+    accepted, unsure = _verdicts(profile.all_answers, configuration)
+    if accepted is None or unsure is None:
         return None
     knobs = {name: value for name, value in configuration.knobs.items() if value is not None}
-    return Case(method=configuration.method, knobs=knobs).closed_form(_world(profile, verdicts))
+    return Case(method=configuration.method, knobs=knobs).closed_form(_world(profile, accepted, unsure))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Verdicts:
-    """Verdicts on drafts with a configuration."""
-
-    accepted: float
-    """Share of accepted drafts, [-]."""
-    unsure: float = 0.0
-    """Share of drafts on which the gate is not sure, [-]."""
-
-
-def _verdicts(answers: Sequence[RecordedAnswer], configuration: Configuration) -> _Verdicts | None:
-    """Verdicts with a configuration; None where the profile lacks some of them."""
-    if configuration.spec.level == "beam":
-        return _promising(answers, configuration)
+def _verdicts(answers: Sequence[RecordedAnswer], configuration: Configuration) -> tuple[float | None, float | None]:
+    """Shares of accepted drafts, and of those on which the gate is not sure; None where the profile lacks some."""
+    if configuration.spec.level == "beam":  # candidates that the reward accepts; all where the form has no such term
+        knob = _BY_BEAMS.get(configuration.method)
+        if knob is None:
+            return 1.0, 0.0
+        least = float(configuration.knobs[knob] or 0.0)
+        rewards = (r for answer in answers for place in answer.beams for r in place.drafts.scores.get(REWARD, ()))
+        return _share(reward >= least for reward in rewards), 0.0
     steps = [step for answer in answers for step in answer.steps]
     role, threshold = configuration.decider
     if role == CASCADE:
@@ -93,36 +76,23 @@ def _verdicts(answers: Sequence[RecordedAnswer], configuration: Configuration) -
         decided = [
             accepts(step, GATE) if certain else step.verdict.accepted for step, certain in zip(steps, sure, strict=True)
         ]
-        unsure = _share(None if certain is None else not certain for certain in sure)
-    else:
-        decided, unsure = [accepts(step, role, threshold) for step in steps], 0.0
-    accepted = _share(decided)
-    return None if accepted is None or unsure is None else _Verdicts(accepted=accepted, unsure=unsure)
+        return _share(decided), _share(None if certain is None else not certain for certain in sure)
+    return _share(accepts(step, role, threshold) for step in steps), 0.0
 
 
-def _promising(answers: Sequence[RecordedAnswer], configuration: Configuration) -> _Verdicts | None:
-    """Share of the draft's candidates that the reward accepts; all where the form has no such term."""
-    knob = _BY_BEAMS.get(configuration.method)
-    if knob is None:
-        return _Verdicts(accepted=1.0)
-    least = float(configuration.knobs[knob] or 0.0)
-    rewards = [r for answer in answers for place in answer.beams for r in place.drafts.scores.get(REWARD, ())]
-    accepted = _share(reward >= least for reward in rewards)
-    return None if accepted is None else _Verdicts(accepted=accepted)
-
-
-def _world(profile: Profile, verdicts: _Verdicts) -> World:
+def _world(profile: Profile, accepted: float, unsure: float) -> World:
     """The profile's parameters of closed forms, in target steps."""
     steps = [step for answer in profile.answers for step in answer.steps]
     step_s = _mean(step.target.seconds for step in steps)
+    judge = _mean(step.verdict.seconds for step in steps) / step_s
     own = [len(answer.baseline) or len(answer.steps) for answer in profile.all_answers]
     return World(
-        alpha1=verdicts.accepted,
+        alpha1=accepted,
         c1=min(cost_ratio(profile.answers).value, 1.0),
-        escalation=verdicts.unsure,
+        escalation=unsure,
         steps=max(round(_mean(own)), 1),
-        judge=_mean(step.verdict.seconds for step in steps) / step_s,
-        gate=_mean(step.verdict.seconds for step in steps) / step_s * _token_ratio(steps),
+        judge=judge,
+        gate=judge * _token_ratio(steps),
     )
 
 

@@ -11,12 +11,11 @@ import numpy as np
 
 from calibrate.running.interleaved import BASELINE
 from sim.estimate import Estimate
-from specplan.check.validating.telling_apart import LEAST_ROWS, PLAIN, Resampled, Skill, inside, skill
+from specplan.check.validating.telling_apart import LEAST_ROWS, PLAIN, Resampled, Skill, inside, resampled, skill
 from specplan.check.validating.validation import Validation
 from specplan.output import between
 from specplan.planning.candidates import Request
 from specplan.planning.planner import accuracy_loss
-from specplan.planning.predict import Prediction
 
 __all__ = ["COLUMNS", "Comparison", "compare"]
 
@@ -73,9 +72,8 @@ class Comparison:
 
     def sentences(self) -> list[str]:
         """Return the regret of the choice by these predictions, and by the closed forms."""
-        ours = self.skills.get(_ALLOWED, self.skills[_OURS])[0]
         who = _ALLOWED if _ALLOWED in self.skills else _OURS
-        regret = ours.regret
+        regret = self.skills[who][0].regret
         sentences = [
             f"The predicted best, {self.choice(who)}, was measured {100 * regret.value:.1f} % "
             f"[{100 * regret.low:.1f}, {100 * regret.high:.1f}] slower than the measured best."
@@ -90,7 +88,21 @@ class Comparison:
 
     def cells(self) -> list[list[str]]:
         """Return a row for each source of predictions, in the columns of `COLUMNS`."""
-        return [self._cells(who) for who in self.skills]
+        return [
+            [
+                f"{who}, {self.constant:.3f}" if who == _CONSTANT else who,
+                str(result.n_rows),
+                *("undefined" if one is None else between(one) for one in (result.kendall, result.spearman)),
+                f"{result.n_ordered} of {result.n_pairs}",
+                self.choice(who),
+                "{:.1f} % [{:.1f}, {:.1f}]".format(
+                    *(100 * one for one in (result.regret.value, result.regret.low, result.regret.high))
+                ),
+                *(f"{100 * error:.1f} %" for error in (result.mean_error, result.median_error)),
+                f"{100 * result.largest_error:+.1f} %",
+            ]
+            for who, (result, _) in self.skills.items()
+        ]
 
     def notes(self) -> list[str]:
         """Return what the columns mean, and how many measured speedups are where they were predicted to be."""
@@ -125,38 +137,20 @@ class Comparison:
             "without_closed_form": list(self.without_form),
         }
 
-    def _cells(self, who: str) -> list[str]:
-        result, _ = self.skills[who]
-        regret = result.regret
-        return [
-            f"{who}, {self.constant:.3f}" if who == _CONSTANT else who,
-            str(result.n_rows),
-            *(_correlation(one) for one in (result.kendall, result.spearman)),
-            f"{result.n_ordered} of {result.n_pairs}",
-            self.choice(who),
-            f"{100 * regret.value:.1f} % [{100 * regret.low:.1f}, {100 * regret.high:.1f}]",
-            *(f"{100 * error:.1f} %" for error in (result.mean_error, result.median_error)),
-            f"{100 * result.largest_error:+.1f} %",
-        ]
-
 
 def compare(validation: Validation) -> Comparison | None:
-    """Compare the predictions of a validation with simpler ones; None with fewer than three rows.
-
-    Parameters
-    ----------
-    validation : its rows were run on the same questions.
-    """
+    """Compare the predictions of a validation with simpler ones; None with fewer than three rows."""
     if len(validation.rows) < LEAST_ROWS:
         return None
     seconds = [[run.seconds for run in validation.runs.by_name[row.name]] for row in validation.rows]
-    measured = Resampled(seconds, validation.runs.plain_seconds)
+    measured = resampled(seconds, validation.runs.plain_seconds)
     predicted = [row.prediction.speedup.value for row in validation.rows]
     forms = {i: row.closed_form for i, row in enumerate(validation.rows) if row.closed_form is not None}
     known, constant = tuple(forms), float(np.exp(np.mean(np.log(predicted))))
     everything = tuple(range(len(predicted)))
     skills = {_OURS: (skill(predicted, measured), everything)}
-    allowed = tuple(i for i, row in enumerate(validation.rows) if _is_allowed(row.prediction))
+    most = Request().max_accuracy_loss  # that plan allows by default
+    allowed = tuple(i for i, row in enumerate(validation.rows) if accuracy_loss(row.prediction) <= most)
     if LEAST_ROWS <= len(allowed) < len(everything):
         skills[_ALLOWED] = skill([predicted[i] for i in allowed], measured.only(allowed)), allowed
     if len(known) >= LEAST_ROWS:
@@ -175,17 +169,8 @@ def compare(validation: Validation) -> Comparison | None:
     )
 
 
-def _is_allowed(prediction: Prediction) -> bool:
-    """Whether it is predicted to lose no more right answers than ``plan`` allows by default."""
-    return accuracy_loss(prediction) <= Request().max_accuracy_loss
-
-
 def _inside(intervals: Sequence[Estimate], measured: Resampled) -> Estimate:
     return inside([one.low for one in intervals], [one.high for one in intervals], measured.speedups)
-
-
-def _correlation(estimate: Estimate | None) -> str:
-    return "undefined" if estimate is None else between(estimate)
 
 
 def _counted(share: Estimate) -> str:

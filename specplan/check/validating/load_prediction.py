@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
@@ -24,16 +25,7 @@ from sim.serving.load_run import until_known
 from sim.serving.rounds import Round, check_clients, limited, simulated_round
 from specplan.check.validating.next_measurement import Measurements
 
-__all__ = [
-    "METRICS",
-    "PERCENTILES",
-    "UNITS",
-    "LoadPredictor",
-    "Totals",
-    "share_beyond",
-    "swept_batches",
-    "totals_of",
-]
+__all__ = ["METRICS", "PERCENTILES", "UNITS", "LoadPredictor", "Totals", "share_beyond", "swept_batches", "totals_of"]
 
 _ROUNDS: Final = 16
 """Simulated rounds at least and at most, each with as many recorded answers as a real one has questions."""
@@ -42,13 +34,10 @@ _FIRST_ROUNDS: Final = 8
 """Rounds that say how many answers are in flight."""
 _PRECISION: Final = 0.02
 """Standard error that their number may leave of gain and throughput, as a share."""
-
 _VARIANTS: Final = 6
 """Number of resampled profiles."""
-
 _VARIANT_ROUNDS: Final = 4
 """Rounds simulated with each resampled profile: the same rounds, so that only the profile differs."""
-
 _RESAMPLES: Final = 400
 
 UNITS: Final = {"gain": "", "answers_per_s": "1/s", "tokens_per_s": "1/s"}
@@ -95,16 +84,13 @@ def totals_of(configuration: Configuration) -> Mapping[str, Totals]:
     return {"gain": lambda own, plain: (_spans(plain), _spans_of_as_many_tokens(own, plain)), **_TOTALS}
 
 
-def _of_totals(totals: Totals) -> _Metric:
-    def metric(own: Sequence[Round], plain: Sequence[Round]) -> float:
-        amounts, per = totals(own, plain)
-        return max(sum(amounts) / sum(per), _LEAST_S)
-
-    return metric
+def _of_totals(totals: Totals, own: Sequence[Round], plain: Sequence[Round]) -> float:
+    amounts, per = totals(own, plain)
+    return max(sum(amounts) / sum(per), _LEAST_S)
 
 
-def _percentile(q: float) -> _Metric:
-    return lambda own, plain: float(np.percentile([seconds for one in own for seconds in one.seconds], q))
+def _percentile(q: float, own: Sequence[Round], _: Sequence[Round]) -> float:
+    return float(np.percentile([seconds for one in own for seconds in one.seconds], q))
 
 
 PERCENTILES: Final[Mapping[str, float]] = {"p50_s": 50.0, "p90_s": 90.0}
@@ -117,8 +103,8 @@ METRICS: Final = ("gain", *_TOTALS, *PERCENTILES)
 def _metrics_of(configuration: Configuration) -> dict[str, _Metric]:
     """The metrics by name, in the order of `METRICS`."""
     return {
-        **{name: _of_totals(totals) for name, totals in totals_of(configuration).items()},
-        **{name: _percentile(q) for name, q in PERCENTILES.items()},
+        **{name: partial(_of_totals, totals) for name, totals in totals_of(configuration).items()},
+        **{name: partial(_percentile, q) for name, q in PERCENTILES.items()},
     }
 
 
@@ -128,7 +114,7 @@ def swept_batches(profile: Profile) -> dict[str, int]:
     return {role: most_at_once(record) for role, record in engines.items()}
 
 
-@dataclass(slots=True)
+@dataclass
 class LoadPredictor:
     """Predicts rounds from a profile; all configurations meet the same answers in the same order.
 
@@ -145,7 +131,10 @@ class LoadPredictor:
     _known: dict[tuple[Configuration, int, int | None], list[Round]] = field(default_factory=dict, init=False)
     _expected: dict[tuple[Configuration, int], dict[str, Estimate]] = field(default_factory=dict, init=False)
     _means: dict[tuple[Configuration, int], float] = field(default_factory=dict, init=False)
-    _measurements: Measurements | None = field(default=None, init=False)
+
+    @cached_property
+    def _measurements(self) -> Measurements:
+        return Measurements(self.trials.profile)
 
     def rounds(
         self, configuration: Configuration, load: int, variant: int | None = None, n: int = _ROUNDS
@@ -153,9 +142,8 @@ class LoadPredictor:
         """Return the first ``n`` simulated rounds of a configuration with ``load`` clients."""
         known = self._known.setdefault((configuration, load, variant), [])
         if len(known) < n:
-            known += self._simulated(
-                configuration, load, variant, range(len(known), n), self._in_flight(configuration, load)
-            )
+            in_flight = self._in_flight(configuration, load)
+            known += self._simulated(configuration, load, variant, range(len(known), n), in_flight)
         return known[:n]
 
     def _simulated(
@@ -205,21 +193,21 @@ class LoadPredictor:
         for a gain the further noise of a measurement: newly drawn texts, and the variation of speed between answers
         (`specplan.check.validating.next_measurement`).
         """
-        if (configuration, load) not in self._expected:
-            self._expected[configuration, load] = self._expectation(configuration, load)
-        return self._expected[configuration, load]
-
-    def _expectation(self, configuration: Configuration, load: int) -> dict[str, Estimate]:
+        if (configuration, load) in self._expected:
+            return self._expected[configuration, load]
         check_clients(load, min(self.sizes))
         enough = self._enough(configuration, load)
         own, plain = (self.rounds(one, load, n=enough) for one in (configuration, PLAIN))
+        further = 0.0  # the noise of a measured gain besides the questions
+        if configuration != PLAIN:
+            further = 1.96 * self._measurements.beyond_questions(configuration) / math.sqrt(sum(self.sizes))
         estimates = {}
         for name, metric in _metrics_of(configuration).items():
             value = metric(own, plain)
             half = math.hypot(
                 self._by_questions(metric, own, plain),
                 self._by_profile(metric, configuration, load),
-                self._beyond_questions(configuration) if name == "gain" else 0.0,
+                further if name == "gain" else 0.0,
             )
             estimates[name] = Estimate(
                 value=value,
@@ -230,26 +218,16 @@ class LoadPredictor:
                 estimator=f"{len(own)} simulated rounds; interval of the next {len(self.sizes)} rounds",
                 unit=UNITS.get(name, "s"),
             )
+        self._expected[configuration, load] = estimates
         return estimates
 
     def _by_questions(self, metric: _Metric, own: Sequence[Round], plain: Sequence[Round]) -> float:
-        """Half-width from the choice of questions, on the logarithm.
-
-        Three samples contribute: the fresh questions, those of the profile, and the simulated rounds.
-        """
+        """Half-width from the choice of questions (fresh, recorded, of the simulated rounds), on the logarithm."""
         rng = stream(0, "questions under load", 0)
         picks = rng.integers(0, len(own), (_RESAMPLES, len(self.sizes)))
         logs = [math.log(metric([own[i] for i in pick], [plain[i] for i in pick])) for pick in picks]
         recorded = len(self.trials.profile.all_answers)
         return 1.96 * float(np.std(logs)) * math.sqrt(1.0 + sum(self.sizes) / recorded + len(self.sizes) / len(own))
-
-    def _beyond_questions(self, configuration: Configuration) -> float:
-        """Half-width from the further noise of a measured gain, on the logarithm; 0 for plain decoding."""
-        if configuration == PLAIN:
-            return 0.0
-        if self._measurements is None:
-            self._measurements = Measurements(self.trials.profile)
-        return 1.96 * self._measurements.beyond_questions(configuration) / math.sqrt(sum(self.sizes))
 
     def _by_profile(self, metric: _Metric, configuration: Configuration, load: int) -> float:
         """Half-width from the timings of the engines, on the logarithm."""

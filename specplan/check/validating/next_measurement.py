@@ -27,7 +27,6 @@ from calibrate.replay.token_passes import counts_of
 from sim.configuration import PLAIN, Configuration
 from sim.estimate import Estimate, on_logarithm, ratio_of_totals, student_quantile
 from specplan.planning.predict import Prediction, Predictor
-from theory.errors import ParameterError
 
 __all__ = ["Measurements"]
 
@@ -36,20 +35,12 @@ _LEAST: Final = 3
 
 
 class Measurements:
-    """Predicts measurements of a profile's models.
-
-    Parameters
-    ----------
-    profile : a measured profile.
-
-    Attributes
-    ----------
-    time_noise : relative standard deviation of an answer's time at a given text, [-], weighted by the answers' times.
-    """
+    """Predicts measurements of the models of a measured profile."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
         self.time_noise = _time_noise(profile)
+        """Relative standard deviation of an answer's time at a given text, [-], weighted by the answers' times."""
 
     def spread(self, prediction: Prediction) -> float:
         """Return the standard error of a speedup measured on n questions times sqrt(n), as a share of it."""
@@ -60,19 +51,7 @@ class Measurements:
         return math.hypot(_redrawn(self._profile, configuration), math.sqrt(2.0) * self.time_noise)
 
     def expected(self, prediction: Prediction, n: int) -> Estimate:
-        """Return the predicted speedup with a 95 % interval for its measurement.
-
-        Parameters
-        ----------
-        prediction : its ``errors`` are 95 % half-widths on the logarithm.
-        n : fresh questions, >= 2.
-
-        Raises
-        ------
-        ParameterError : ``n`` below 2.
-        """
-        if n < 2:
-            raise ParameterError("n", n, "must be an integer >= 2")
+        """Return the predicted speedup with a 95 % interval for its measurement on n >= 2 fresh questions."""
         value, quantile = prediction.speedup.value, student_quantile(0.95, n - 1)
         half = math.hypot(quantile * self.spread(prediction) / math.sqrt(n), *prediction.errors.values())
         estimator = "prediction; interval: " + ", ".join(sorted([*prediction.errors, "measurement"]))

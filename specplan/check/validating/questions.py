@@ -19,7 +19,7 @@ from specplan.calibrating import warn_of_clear_key
 from specplan.prompts import read_prompts
 from theory.errors import ParameterError
 
-__all__ = ["Below", "Questions", "configurations_of", "named", "to_ask"]
+__all__ = ["Questions", "configurations_of", "named", "to_ask"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,24 +66,6 @@ def to_ask(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Below:
-    """Options of the token level below a step-level method."""
-
-    token: str | None
-    settings: tuple[str, ...]
-    k2_list: list[int]
-
-    def fields(self) -> dict[str, Any]:
-        """Return the fields of a step-level method's configuration."""
-        if self.token is None:
-            if self.settings:
-                raise ParameterError("token-set", self.settings, "needs --token")
-            return {}
-        token = choice("token", self.token, TOKEN_METHOD_NAMES)
-        return {"token": token, "token_knobs": parse_knobs(token, self.settings)}
-
-
 def named(configurations: str | Configuration | Sequence[str | Configuration]) -> list[Configuration]:
     """Return configurations, some of them by their names, each once."""
     several = [configurations] if isinstance(configurations, (str, Configuration)) else configurations
@@ -92,9 +74,27 @@ def named(configurations: str | Configuration | Sequence[str | Configuration]) -
 
 
 def configurations_of(
-    method: str, settings: tuple[str, ...], k1_list: list[int], rules: str, below: Below
+    method: str,
+    settings: tuple[str, ...],
+    k1_list: list[int],
+    k2_list: list[int],
+    *,
+    rules: str = "paper",
+    token: str | None = None,
+    token_settings: tuple[str, ...] = (),
 ) -> list[Configuration]:
-    """Return each given method with each given window and depth, or with its defaults."""
+    """Return each given method with each given window and depth, or with its defaults; below steps with a token level.
+
+    Raises
+    ------
+    ParameterError : an unknown method, or settings without a single method that they are of.
+    """
+    below: dict[str, Any] = {}
+    if token is not None:
+        token = choice("token", token, TOKEN_METHOD_NAMES)
+        below = {"token": token, "token_knobs": parse_knobs(token, token_settings)}
+    elif token_settings and any(name.strip() not in TOKEN_METHOD_NAMES for name in method.split(",")):
+        raise ParameterError("token-set", token_settings, "needs --token")
     names = [choice("method", name.strip(), METHOD_NAMES) for name in method.split(",")]
     if settings and len(names) > 1:
         raise ParameterError("set", settings, "needs a single method")
@@ -103,8 +103,8 @@ def configurations_of(
         knobs = parse_knobs(name, settings)
         schedule = None if "rules" in knobs else rules
         windows: list[int | None] = [*dict.fromkeys(k1_list)] or [None]  # None: the method's default
-        depths: list[int | None] = [*dict.fromkeys(below.k2_list)] or [None]
-        under = {} if name in TOKEN_METHOD_NAMES else below.fields()
+        depths: list[int | None] = [*dict.fromkeys(k2_list)] or [None]
+        under = {} if name in TOKEN_METHOD_NAMES else below
         configurations += [
             Configuration(method=name, k1=k1, k2=k2, rules=schedule, knobs=knobs, **under)
             for k1 in windows

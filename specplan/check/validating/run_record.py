@@ -40,12 +40,9 @@ def identity(
 
 
 def effective(*, stolen: float | None = None, **parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts as JSON reads them back, so that the printed and the written values agree.
+    """Return parameters by part as JSON reads them back, so that the printed and the written values agree.
 
-    Parameters
-    ----------
-    stolen : share of the requested CPU time that a hypervisor gave to others during the runs, in [0, 1], if known.
-    parts : parameters of each part by name.
+    ``stolen`` is the share of the requested CPU time that a hypervisor gave to others during the runs, if known.
     """
     machine: dict[str, Any] = {  # the one that runs the command; servers may be elsewhere
         "specplan": __version__,
@@ -67,14 +64,7 @@ def of_profile(profile: Profile) -> dict[str, Any]:
 
 
 def of_models(models: MeasurableModels, roles: Mapping[str, Any], clock: WallClock) -> dict[str, Any]:
-    """Return the models by role, their engines and their settings.
-
-    Parameters
-    ----------
-    models : the opened models.
-    roles : engine by role.
-    clock : clock that runs them.
-    """
+    """Return the opened models and their engines by role, and their settings with the clock's."""
     engines = {
         engine.name: {name: value for name, value in engine.describe().items() if name != "pid"}
         for engine in roles.values()

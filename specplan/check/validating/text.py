@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
 from calibrate.running.interleaved import BASELINE
 from specplan.check.validating.comparison import compare
-from specplan.check.validating.load_rows import LoadRow, Verdict
-from specplan.check.validating.under_load import LoadValidation
+from specplan.check.validating.under_load import LoadRow, LoadValidation, Verdict
 from specplan.check.validating.validation import Row, Validation
 from specplan.output import between, narrow, screen
 
@@ -29,12 +27,15 @@ def first_screen(result: Validation) -> str:
     )
     compared = compare(result)
     sentences = [sentence, *(() if compared is None else compared.sentences())]
-    below = [
-        *_slow_machine(result),
+    below = []
+    if moved := {name: value for name, value in result.slowdown.items() if abs(value - 1.0) > 0.05}:
+        ratios = ", ".join(f"{name} {value:.2f}" for name, value in moved.items())
+        below.append(f"Time of the engines over their time in the calibration: {ratios}.")
+    below.append(
         "speedup: over plain decoding, ratio of totals, [95 % interval]. A prediction is good if its interval for the "
         "next measurement contains the measured speedup, or its error is within 10 %. Right answers, simpler "
-        "predictions, settings, versions: -v, or -o FILE.",
-    ]
+        "predictions, settings, versions: -v, or -o FILE."
+    )
     rows, plain_s = result.rows, f"{1e3 * result.baseline.seconds_per_answer:.0f} ms/answer"
     columns = [
         ("method", ["plain decoding", *(row.name for row in rows)]),
@@ -47,14 +48,6 @@ def first_screen(result: Validation) -> str:
 
 def _verdict(row: Row | LoadRow) -> str:
     return f"{100 * row.error:+.1f} %" + ("" if row.good else " off")
-
-
-def _slow_machine(result: Validation) -> Iterator[str]:
-    """Engines whose speed has changed by more than 5 % since the calibration."""
-    moved = {name: value for name, value in result.slowdown.items() if abs(value - 1.0) > 0.05}
-    if moved:
-        ratios = ", ".join(f"{name} {value:.2f}" for name, value in moved.items())
-        yield f"Time of the engines over their time in the calibration: {ratios}."
 
 
 def plain(result: Validation) -> dict[str, Any]:
@@ -118,8 +111,10 @@ def load_first_screen(result: LoadValidation) -> str:
         f"questions in {result.n_rounds} rounds. The median error is "
         f"{100 * median(abs(row.error) for row in rows):.1f} %, the largest {100 * largest:+.1f} %.",
         *(_choice(one) for one in result.verdicts),
-        *_off(result),
     ]
+    if result.off_from != (None, None):
+        predicted, measured = ("never" if load is None else f"from {_clients(load)} on" for load in result.off_from)
+        lead.append(f"Speculation should be switched off: {predicted} (predicted), {measured} (measured).")
     columns = [
         ("clients", [str(row.clients) for row in rows]),
         ("method", [row.name for row in rows]),
@@ -149,11 +144,3 @@ def _choice(one: Verdict) -> str:
 
 def _clients(n: int) -> str:
     return f"{n} client{'s' * (n > 1)}"
-
-
-def _off(result: LoadValidation) -> list[str]:
-    """A sentence about the load from which speculation should be off, if there is such a load."""
-    if result.off_from == (None, None):
-        return []
-    predicted, measured = ("never" if load is None else f"from {_clients(load)} on" for load in result.off_from)
-    return [f"Speculation should be switched off: {predicted} (predicted), {measured} (measured)."]

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+import numpy as np
 
 from calibrate.measuring.engine_work import work_done
 from calibrate.measuring.noise import CpuTimes
@@ -16,11 +18,23 @@ from calibrate.measuring.plan import MeasurableModels
 from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile
 from calibrate.running.closed_loop import Loaded, rounds_of, run_under_load
+from calibrate.running.interleaved import BASELINE
 from calibrate.running.problem import Problem, Truth
 from sim.configuration import PLAIN, Configuration
+from sim.estimate import Estimate, proportion, ratio_of_totals
+from sim.random_streams import stream
 from sim.roles import DRAFT, TARGET
-from specplan.check.validating.load_prediction import LoadPredictor, swept_batches
-from specplan.check.validating.load_rows import LoadRow, Verdict, off_from, row_of, verdict_on
+from sim.serving.rounds import Round
+from sim.timeline import acceptance
+from specplan.check.validating.load_prediction import (
+    PERCENTILES,
+    UNITS,
+    LoadPredictor,
+    Totals,
+    share_beyond,
+    swept_batches,
+    totals_of,
+)
 from specplan.check.validating.run_record import (
     effective,
     identity,
@@ -29,18 +43,74 @@ from specplan.check.validating.run_record import (
     of_profile,
     of_questions,
 )
-from specplan.check.validating.validation import real_configuration, slowdowns
+from specplan.check.validating.validation import TOLERANCE, real_configuration, slowdowns
+from specplan.planning.loads.statements import Pays
 from specplan.planning.predict import Predictor
 from theory.errors import ParameterError
 
-__all__ = ["LoadValidation", "check_rounds", "validate_under_load"]
+__all__ = ["LoadRow", "LoadValidation", "Verdict", "check_rounds", "off_from", "validate_under_load", "verdict_on"]
 
 
+_RESAMPLES: Final = 1000
+Side = Literal["predicted", "measured"]
 _IN_ROUNDS: Final = {
     "interleaved": "each round has its own questions; every configuration runs at every load, in random order, "
     "before the next round",
     "warm_up": "all configurations answer questions of the first round with the most clients, not counted",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRow:
+    """A configuration at a load."""
+
+    name: str
+    clients: int
+    predicted: Mapping[str, Estimate]
+    """By the names of `METRICS`."""
+    measured: Mapping[str, Estimate]
+    accuracy: Estimate | None
+    """Measured share of right answers; None without ground truth."""
+    acceptance: float
+    """Measured acceptance rate of judged drafts, in [0, 1]; NaN if none was judged."""
+    answers_at_once: tuple[float, float]
+    """Mean answers in flight over a round, predicted and measured; fewer than clients while a round ends."""
+    most_steps: tuple[int, int]
+    """Most target steps in flight, predicted and measured."""
+    beyond: Mapping[str, tuple[float, float]]
+    """By role, the share of the time with more steps in flight than the largest timed batch, predicted and measured."""
+    seconds: tuple[float, ...] = ()
+    """Durations of the measured rounds, each of the work of plain decoding's (`totals_of`), s."""
+    at_pace: float | None = None
+    """The gain predicted with the engine times of this load; None where engines do not report them."""
+
+    @property
+    def error(self) -> float:
+        """Predicted / measured gain - 1, [-]."""
+        return self.predicted["gain"].value / self.measured["gain"].value - 1.0
+
+    @property
+    def inside(self) -> bool:
+        """Whether the measured gain lies in the predicted interval."""
+        return self.predicted["gain"].contains(self.measured["gain"].value)
+
+    @property
+    def good(self) -> bool:
+        """Whether the error is within the tolerance, or the measured gain inside the predicted interval."""
+        return self.inside or abs(self.error) <= TOLERANCE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The choice at a load."""
+
+    clients: int
+    chosen: str
+    """Configuration with the largest predicted gain; plain decoding if none is above 1."""
+    best: str
+    """Configuration with the largest measured gain."""
+    regret: Estimate
+    """Measured gain of the best / of the chosen configuration - 1, [-], with an interval over rounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +175,9 @@ async def validate_under_load(
     async with AsyncExitStack() as stack:
         kept = None if journal is None else stack.enter_context(Journal(journal, options))
         roles, clock = await stack.enter_async_context(models.open())
-        expected = LoadPredictor(predictor.trials, [len(questions) for questions in rounds], _most(roles))
+        limits = {role: roles[role].describe().get("max_batch") for role in (TARGET, DRAFT)}
+        most = {role: int(limit) for role, limit in limits.items() if limit}
+        expected = LoadPredictor(predictor.trials, [len(questions) for questions in rounds], most)
         for configuration, load in product((PLAIN, *configurations), loads):
             expected.expected(configuration, load)
             progress(f"predicted: {load} {configuration.name}")
@@ -140,7 +212,7 @@ def _compared(
         for load in loads
     }
     rows = tuple(
-        row_of(configuration, load, expected, loaded, swept, at_pace)
+        _row_of(configuration, load, expected, loaded, swept, at_pace)
         for load in loads
         for configuration, at_pace in zip(
             configurations, expected.gains_at_pace(configurations, load, slowdown[load]), strict=True
@@ -159,29 +231,90 @@ def _compared(
     )
 
 
-def check_rounds(n_questions: int, n_rounds: int, loads: Sequence[int]) -> None:
-    """Refuse invalid loads, too few rounds for an interval, and rounds with fewer questions than clients.
+def _row_of(
+    configuration: Configuration,
+    load: int,
+    expected: LoadPredictor,
+    loaded: Loaded,
+    swept: Mapping[str, int],
+    at_pace: float | None,
+) -> LoadRow:
+    """Compare the prediction of a configuration at a load with the measurement."""
+    simulated, real = expected.rounds(configuration, load), loaded[configuration.name, load]
+    seen, plain = ([one.round for one in part] for part in (real, loaded[BASELINE, load]))
+    totals = totals_of(configuration)
+    graded = [one for part in real for one in part.correct or ()]
+    return LoadRow(
+        name=configuration.name,
+        clients=load,
+        predicted=expected.expected(configuration, load),
+        measured=_measured(totals, seen, plain),
+        accuracy=proportion(sum(graded), len(graded)) if graded else None,
+        acceptance=acceptance(one for part in real for one in part.counts),
+        answers_at_once=(_at_once(simulated), _at_once(seen)),
+        most_steps=(max(one.most_steps(TARGET) for one in simulated), max(one.most_steps(TARGET) for one in seen)),
+        beyond={role: (share_beyond(simulated, role, n), share_beyond(seen, role, n)) for role, n in swept.items()},
+        seconds=tuple(totals["gain"](seen, plain)[1]),
+        at_pace=at_pace,
+    )
 
-    Raises
-    ------
-    ParameterError : any of these.
-    """
+
+def _at_once(rounds: Sequence[Round]) -> float:
+    return sum(sum(one.seconds) for one in rounds) / sum(one.makespan for one in rounds)
+
+
+def _measured(totals: Mapping[str, Totals], own: Sequence[Round], plain: Sequence[Round]) -> dict[str, Estimate]:
+    """Metrics of the real rounds: gains and rates with Student's interval over rounds, others by resampled answers."""
+    estimates = {
+        name: ratio_of_totals(*of(own, plain), estimator="ratio of totals over rounds", unit=UNITS.get(name, "s"))
+        for name, of in totals.items()
+    }
+    seconds = np.array([value for one in own for value in one.seconds])
+    picks = stream(0, "resampled answers", 0).integers(0, seconds.size, (_RESAMPLES, seconds.size))
+    for name, q in PERCENTILES.items():
+        resampled = np.percentile(seconds[picks], q, axis=1)
+        low, high = np.percentile(resampled, (2.5, 97.5))
+        estimates[name] = Estimate(
+            value=float(np.percentile(seconds, q)),
+            stderr=float(resampled.std(ddof=1)),
+            low=float(low),
+            high=float(high),
+            n=seconds.size,
+            estimator=f"percentile {q:g} of all answers; bootstrap over answers",
+            unit="s",
+        )
+    return estimates
+
+
+def verdict_on(rows: Sequence[LoadRow]) -> Verdict:
+    """Return the predicted choice among the rows of a load, and its regret."""
+    chosen = max(rows, key=lambda row: row.predicted["gain"].value)
+    best = max(rows, key=lambda row: row.measured["gain"].value)
+    ratio = ratio_of_totals(chosen.seconds, best.seconds, estimator="ratio of totals over rounds, less 1")
+    return Verdict(
+        clients=chosen.clients,
+        chosen=chosen.name,
+        best=best.name,
+        regret=replace(ratio, value=ratio.value - 1.0, low=ratio.low - 1.0, high=ratio.high - 1.0),
+    )
+
+
+def off_from(rows: Sequence[LoadRow], side: Side) -> int | None:
+    """Return the least load from which no configuration has a gain above 1."""
+    gains = {row.clients: 0.0 for row in rows}
+    for row in (row for row in rows if row.name != BASELINE):
+        gains[row.clients] = max(gains[row.clients], getattr(row, side)["gain"].value)
+    return Pays(tuple((load, gain > 1.0) for load, gain in sorted(gains.items()))).off_from
+
+
+def check_rounds(n_questions: int, n_rounds: int, loads: Sequence[int]) -> None:
+    """Raise a ParameterError for invalid loads, too few rounds for an interval, or fewer questions than clients."""
     if not loads or min(loads) < 1:
         raise ParameterError("concurrency", ",".join(map(str, loads)), "must be integers >= 1, e.g. 1,2,4,8")
     if n_rounds < 2:
         raise ParameterError("rounds", n_rounds, "must be an integer >= 2, for an interval")
     least = n_rounds * max(loads)
     if n_questions < least:
-        rule = (
-            f"must be at least {least}: {n_rounds} rounds, each with a question for every one of {max(loads)} clients"
-        )
+        each = f"each with a question for every one of {max(loads)} clients"
+        rule = f"must be at least {least}: {n_rounds} rounds, {each}"
         raise ParameterError("answers", n_questions, rule)
-
-
-def _most(roles: Mapping[str, Any]) -> dict[str, int]:
-    """The largest batch of the engines by role, where they report it."""
-    limits = {}
-    for role in (TARGET, DRAFT):
-        if most := roles[role].describe().get("max_batch"):
-            limits[role] = int(most)
-    return limits

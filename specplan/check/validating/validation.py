@@ -105,7 +105,6 @@ class Validation:
     runs: Runs
     slowdown: Mapping[str, float] = field(default_factory=dict)
     """By engine, the time of its work in these runs / the time that the profile gives for it, [-]."""
-
     effective: Mapping[str, Any] = field(default_factory=dict)
     """Effective parameters of the run by part, as plain data."""
 
@@ -171,24 +170,29 @@ async def validate(
         roles, clock = await stack.enter_async_context(models.open())
         before = CpuTimes.now()
         engines: dict[str, Any] = {name: roles[role] for role, name in profile.placement.items() if role in roles}
-        runs = await run_interleaved(
-            clock,
-            problems,
-            methods,
-            n_plain=n_plain,
-            truth=truth,
-            seed=seed,
-            work=partial(work_done, engines),
-            journal=kept,
-            progress=progress,
-        )
+        work = partial(work_done, engines)
+        how: dict[str, Any] = {"n_plain": n_plain, "truth": truth, "seed": seed, "work": work, "journal": kept}
+        runs = await run_interleaved(clock, problems, methods, progress=progress, **how)
         after = CpuTimes.now()
         opened = of_models(models, roles, clock)
     baseline = measured(runs, BASELINE)
     slowdown, at_pace = _at_pace(profile, by_name, runs)
+    replayed, measurements = _replayed(profile, by_name, runs, slowdown), Measurements(profile)
+    rows = tuple(
+        Row(
+            name=name,
+            prediction=p,
+            measured=measured(runs, name),
+            expected=measurements.expected(p, len(runs.plain)),
+            at_pace=at_pace.get(name),
+            replayed=replayed.get(name),
+            closed_form=closed_form(profile, p.configuration),
+        )
+        for name, p in by_name.items()
+    )
     return Validation(
         profile=profile.name,
-        rows=_rows(profile, by_name, runs, at_pace, _replayed(profile, by_name, runs, slowdown)),
+        rows=rows,
         baseline=baseline,
         runs=runs,
         slowdown=slowdown,
@@ -199,28 +203,6 @@ async def validate(
             questions=of_questions(problems, source, seed, baseline.speedup.confidence, n_plain),
             methods={name: of_configuration(p.configuration, methods[name]) for name, p in by_name.items()},
         ),
-    )
-
-
-def _rows(
-    profile: Profile,
-    predictions: Mapping[str, Prediction],
-    runs: Runs,
-    at_pace: Mapping[str, float],
-    replayed: Mapping[str, float],
-) -> tuple[Row, ...]:
-    measurements = Measurements(profile)
-    return tuple(
-        Row(
-            name=name,
-            prediction=p,
-            measured=measured(runs, name),
-            expected=measurements.expected(p, len(runs.plain)),
-            at_pace=at_pace.get(name),
-            replayed=replayed.get(name),
-            closed_form=closed_form(profile, p.configuration),
-        )
-        for name, p in predictions.items()
     )
 
 

@@ -5,37 +5,37 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from sim.configuration import PLAIN
 from specplan.output import SCREEN, between, narrow, screen
-from specplan.show.loads.assumed import assumed_by_plan
-from specplan.show.loads.gpu_types import cheapest, gpus_as_json, gpus_first_screen
-from specplan.show.loads.plain import plan_as_json
-from specplan.show.loads.reports import gpus_report, load_plan_report
-from specplan.show.loads.words import (
-    by_prompts,
-    costs_from,
-    depths,
-    dollars_each,
-    median_and_90th,
-    one_k,
-    policies,
-    switch_off,
-    title,
-    verdict,
-)
+from specplan.planning.loads.from_options import settings_for
+from specplan.planning.loads.prices import dollars_of
+from specplan.planning.loads.statements import Pays, by_prompt, fixed_k, gains_by_load, k_table
+from specplan.show.loads import words
+from specplan.show.loads.reports import cheapest, gpus_first_screen, gpus_report, load_plan_report
 from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
 from specplan.worlds.beliefs import MEASURE
+from specplan.worlds.drafters.naming import method_name
+from theory.hardware.half_widths import around
 
 if TYPE_CHECKING:
     from specplan.planning.loads.gpu_types import GpuPlans
     from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
     from specplan.show.page import Report
 
-__all__ = ["GpusPlan", "LoadsPlan", "by_load"]
+__all__ = [
+    "GpusPlan",
+    "LoadsPlan",
+    "by_load",
+    "loads_as_json",
+    "named_row_as_json",
+    "plan_as_json",
+    "row_as_json",
+    "row_at_once",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -55,7 +55,7 @@ class LoadsPlan(Result):
 
     def headline(self) -> str:
         """Return what to do at the first of the loads."""
-        return verdict(self.plan, *self.plan.loads[0])
+        return words.verdict(self.plan, *self.plan.loads[0])
 
     def parts(self, *, verbose: bool = False) -> Iterator[str]:
         """Yield what ``specplan plan --target`` prints, with ``verbose`` what it prints with ``-v``."""
@@ -63,9 +63,15 @@ class LoadsPlan(Result):
             yield as_text(self.report())
             return
         plan = self.plan
-        lead = "\n".join(textwrap.fill(verdict(plan, *plan.loads[i]), SCREEN) for i in sorted({0, len(plan.loads) - 1}))
-        yield screen(lead, title(plan.deployment) + ":", by_load(plan), *_by_means(plan))
-        pays = [switch_off(plan)] if plan.curve.gains else []  # for which other loads are simulated
+        lead = "\n".join(
+            textwrap.fill(words.verdict(plan, *plan.loads[i]), SCREEN) for i in sorted({0, len(plan.loads) - 1})
+        )
+        means = []
+        if plan.rough:
+            at = f"load{'s' if len(plan.rough) > 1 else ''} {', '.join(load.text for load in plan.rough)}"
+            means = [f"By mean values, without methods that write steps ahead: {at}. A larger --budget simulates them."]
+        yield screen(lead, words.title(plan.deployment) + ":", by_load(plan), *means)
+        pays = [words.switch_off(plan)] if plan.curve.gains else []  # for which other loads are simulated
         yield screen([*pays, *(f"Not planned: {why}." for why in plan.beyond), *_below(plan)])
 
     def text(self, *, verbose: bool = False) -> str:
@@ -106,56 +112,70 @@ class GpusPlan(Result):
 
     def plain(self) -> dict[str, Any]:
         """Return what it prints with ``--json``."""
-        return gpus_as_json(self.plans)
+        return {
+            "schema": "specplan.gpu-plans",
+            "schema_version": 1,
+            "unit": "dollars" if self.plans.priced else "GPU hours",
+            "loads": [
+                {
+                    "load": rows[0].load.text,
+                    "gpus": [
+                        {
+                            "gpu": one.gpu,
+                            "gpus": one.gpus,
+                            "best": words.named(one.plan, one.row.option),
+                            "arrangement": one.row.option.arrangement.text,
+                            "tokens_per_s": one.row.tokens_per_s,
+                            "per_million_tokens": {"value": one.per_million, "low": one.low, "high": one.high},
+                            "per_answer": one.dollars.per_answer,
+                            "meets": one.row.meets,
+                        }
+                        for one in rows
+                    ],
+                }
+                for rows in self.plans.loads
+            ],
+            "break_evens": [
+                {"load": load, "below": before.gpu, "above": after.gpu}
+                for load, before, after in self.plans.break_evens()
+            ],
+            "refused": dict(self.plans.refused),
+            "plans": [plan_as_json(one) for one in self.plans.plans],
+        }
 
     def records(self) -> list[dict[str, Any]]:
         """Return a row for each load and type, the cheapest of a load first."""
         return [{"load": load["load"], **flat(row)} for load in self.plain()["loads"] for row in load["gpus"]]
 
 
-def _by_means(plan: NamesPlan) -> Iterator[str]:
-    if plan.rough:
-        at = f"load{'s' if len(plan.rough) > 1 else ''} {', '.join(load.text for load in plan.rough)}"
-        yield f"By mean values, without methods that write steps ahead: {at}. A larger --budget simulates them."
-
-
 def by_load(plan: LoadPlan) -> str:
     """Return a table with a row for each load, without columns that say nothing."""
     best = [(load.text, rows[0]) for load, rows in plan.loads]
-    known = [depths(plan, row.option.configuration) for _, row in best]
+    known = [words.depths(plan, row.option.configuration) for _, row in best]
     columns = [
         ("load", [load for load, _ in best]),
         ("best", [plan.simulator.name_of(row.option.configuration) for _, row in best]),
         *((name, [str(one.get(name, "–")) for one in known]) for name in ("k1", "k", "k2")),
-        ("gain", [_gain(row) for _, row in best]),
+        ("gain", [f"{r.gain.value:.2f}" if r.option.configuration == PLAIN else between(r.gain) for _, r in best]),
         ("tokens/s", [f"{row.tokens_per_s:.0f}" for _, row in best]),
-        ("answer s", [median_and_90th(row, "seconds", 1.0) for _, row in best]),
-        *zip(("$/M tokens", "$/answer"), zip(*(dollars_each(plan, row) for _, row in best), strict=True), strict=True),
+        ("answer s", [words.median_and_90th(row, "seconds", 1.0) for _, row in best]),
+        ("$/M tokens", [words.dollars_each(plan, row)[0] for _, row in best]),
+        ("$/answer", [words.dollars_each(plan, row)[1] for _, row in best]),
     ]
     return narrow(columns, long=1)
 
 
-def _gain(row: LoadRow) -> str:
-    return f"{row.gain.value:.2f}" if row.option.configuration == PLAIN else between(row.gain)
-
-
 def _below(plan: NamesPlan) -> Iterator[str]:
-    yield from (f"Assumed: {one.text}." for one in assumed_by_plan(plan))
-    yield from filter(None, [one_k(plan), policies(plan), *by_prompts(plan, ending=True)])
+    yield from (f"Assumed: {one.text}." for one in words.assumed_by_plan(plan))
+    yield from filter(None, [words.one_k(plan), words.policies(plan), *words.by_prompts(plan, ending=True)])
     widest = {name: part for _, rows in plan.loads for name, part in rows[0].errors.items() if part > 0.0}
     if widest:
         name = max(widest, key=lambda one: widest[one])
         how = f" To narrow it: {MEASURE[name]}." if name in MEASURE else ""
         yield f"Most of the interval, ±{100 * widest[name]:.0f} %, is {name}.{how}"
-    yield from (f"{text[0].upper()}{text[1:]}." for text in costs_from(plan))
-    names = [*plan.unknown, *plan.deployment.passed_over]
-    if names:
+    yield from (f"{text[0].upper()}{text[1:]}." for text in words.costs_from(plan))
+    if names := [*plan.unknown, *plan.deployment.passed_over]:
         yield f"Not considered (why: -v): {', '.join(names)}."
-    yield from _legend(plan)
-
-
-def _legend(plan: NamesPlan) -> Iterator[str]:
-    """What the columns mean, as far as they are there."""
     best = [rows[0].option.configuration for _, rows in plan.loads]
     if any(configuration.k1 > 1 for configuration in best):
         yield (
@@ -170,3 +190,125 @@ def _legend(plan: NamesPlan) -> Iterator[str]:
         f"{k}gain: tokens per second over plain decoding on as many GPUs, [95 % interval]; {rate}; answer s: median / "
         "90th percentile. Other methods, GPUs, bottlenecks and the commands to run it: -v."
     )
+
+
+def plan_as_json(plan: NamesPlan) -> dict[str, Any]:
+    """The plan as plain data."""
+    deployment, fixed, pays = plan.deployment, fixed_k(plan), Pays.of(gains_by_load(plan))
+    others = {"draft": deployment.draft, "judge": deployment.judge, "head": deployment.head}
+    others["block_drafter"] = deployment.block
+    return {
+        "schema": "specplan.load-plan",
+        "schema_version": 1,
+        "target": deployment.target.name,
+        **{role: None if model is None else model.name for role, model in others.items()},
+        "gpu": deployment.gpu.name,
+        "gpus": deployment.gpus,
+        "engine": words.engine_name(deployment),
+        "operators": "; ".join(words.costs_from(plan)) or None,
+        "prompt_tokens": deployment.prompt_tokens,
+        "answer_tokens": deployment.answer_tokens,
+        "loads": [
+            {
+                "load": load.text,
+                "rows": [named_row_as_json(plan, row) for row in rows],
+                "settings": settings_for(plan, rows[0].option).plain(),
+            }
+            for load, rows in plan.loads
+        ],
+        "curve": {"answers": list(plan.curve.answers), "gains": {k: list(v) for k, v in plan.curve.gains.items()}},
+        "switch_off_from": pays.off_from,
+        "speculation_pays": [list(ends) for ends in pays.ranges()],
+        "one_k": None if fixed is None else {"k": fixed.k, "loss": fixed.loss},
+        "k_table": _k_table_as_json(plan),
+        "by_prompt": [
+            {
+                "answers": one.answers,
+                "method": method_name(deployment, one.option.configuration),
+                "prompt_tokens": list(one.gains),
+                "gains": list(one.gains.values()),
+                "turns": list(one.turns),
+            }
+            for one in by_prompt(plan)
+        ],
+        "not_planned": list(plan.beyond),
+        "by_mean_values": [load.text for load in plan.rough],
+        "unknown": {name: list(lacking) for name, lacking in plan.unknown.items()},
+        "not_considered": dict(deployment.passed_over),
+    }
+
+
+def _k_table_as_json(plan: NamesPlan) -> dict[str, Any] | None:
+    table = k_table(plan)
+    if table is None:
+        return None
+    rows = [{"k": k, "loss": list(losses)} for k, losses in zip(table.ks, table.losses, strict=True)]
+    method = method_name(plan.deployment, table.option.configuration)
+    return {"method": method, "arrangement": table.option.arrangement.text, "answers": table.answers, "rows": rows}
+
+
+def named_row_as_json(plan: NamesPlan, row: LoadRow) -> dict[str, Any]:
+    """Return a row of a plan from names as plain data."""
+    configuration, arrangement, deployment = row.option.configuration, row.option.arrangement, plan.deployment
+    dollars, errors = dollars_of(deployment, row), plan.simulator.rate_errors(row.option, row.errors)
+    return {
+        **row_as_json(row),
+        "tokens_per_s_interval": list(around(row.tokens_per_s, math.hypot(*errors.values()))),
+        "method": method_name(deployment, configuration),
+        "k": configuration.k2 - 1,
+        "adaptive_verification": configuration.least > 0.0,
+        "assumed": [one.plain() for one in words.assumed(deployment, configuration)],
+        "arrangement": {
+            "tp": arrangement.tp // arrangement.dp,
+            "dp": arrangement.dp,
+            "pp": arrangement.pp,
+            "replicas": arrangement.replicas,
+            "draft_gpus": arrangement.own_gpus,
+            "drafting": arrangement.drafting,
+        },
+        "prior_share": row.prior_share,
+        "gpu_s_per_answer": deployment.gpus / row.answers_per_s,
+        "dollars_per_million_tokens": None if dollars is None else dollars.per_million_tokens,
+        "dollars_per_answer": None if dollars is None else dollars.per_answer,
+        "limit": row.limit,
+    }
+
+
+def loads_as_json(plan: LoadPlan | None) -> dict[str, Any]:
+    """Return the loads of a plan from a profile as plain data."""
+    loads = () if plan is None else plan.loads
+    return {
+        "at_once": [row_at_once(load.concurrency, row) for load, rows in loads if load.concurrency for row in rows],
+        "arrivals": [
+            {"load": load.text, **row_as_json(row)} for load, rows in loads if load.concurrency is None for row in rows
+        ],
+        "not_planned": [] if plan is None else list(plan.beyond),
+    }
+
+
+def row_at_once(answers: int, row: LoadRow) -> dict[str, Any]:
+    """Return a row with so many answers at once on a profile's engines."""
+    data = row_as_json(row)
+    mean = {"seconds": row.mean_s, "baseline_seconds": row.mean_s * row.gain.value}
+    return {**data, "answers": answers, "answer_s": data["seconds"], **mean, "timed": row.timed}
+
+
+def row_as_json(row: LoadRow) -> dict[str, Any]:
+    """Return what a row of any plan says, as plain data."""
+    served = row.served
+    return {
+        "configuration": row.option.configuration.name,
+        "gain": asdict(row.gain),
+        "errors": dict(row.errors),
+        "tokens_per_s": row.tokens_per_s,
+        "answers_per_s": row.answers_per_s,
+        **{name: served.percentiles(name) for name in ("ttft_s", "tpot_s", "seconds")},
+        "mean": {"seconds": row.mean_s, "tokens": row.tokens_per_s / row.answers_per_s},
+        "in_flight_per_copy": served.in_flight,
+        "busy": served.busy,
+        "preempted": served.preempted,
+        "cache_share": served.cache_share,
+        "in_vain": dict(row.in_vain),
+        "meets": row.meets,
+        "goodput": row.goodput,
+    }

@@ -10,7 +10,6 @@ from specplan.output import screen, table
 from specplan.show.result import Result, flat
 
 if TYPE_CHECKING:
-    from sim.estimate import Estimate
     from specplan.planning.traced import TracedCell, TracedPlan
     from theory.drafting.ranked_trees import FastestTree
 
@@ -39,7 +38,10 @@ class TracesPlan(Result):
             "schema": "specplan.traced-plan",
             "schema_version": 1,
             "requests": self.plan.requests,
-            "cells": [_fields(cell) | {"speedup": _ends(cell.speedup)} for cell in self.plan.cells],
+            "cells": [
+                _fields(cell) | {"speedup": {end: getattr(cell.speedup, end) for end in ("value", "low", "high")}}
+                for cell in self.plan.cells
+            ],
         }
 
     def records(self) -> list[dict[str, Any]]:
@@ -65,7 +67,8 @@ class TreePlan(Result):
         """Return what ``specplan plan --acceptance RANKS --latency FILE`` prints."""
         children = Counter(self.fastest.tree.parents[1:])
         rows = [
-            [str(node), _parent(parent), str(children[node])] for node, parent in enumerate(self.fastest.tree.parents)
+            [str(node), "–" if parent < 0 else str(parent), str(children[node])]
+            for node, parent in enumerate(self.fastest.tree.parents)
         ]
         return screen([self.headline()], table(["position", "after", "drafts after it"], rows))
 
@@ -87,18 +90,6 @@ class TreePlan(Result):
         return [{"position": node, "parent": parent} for node, parent in enumerate(self.fastest.tree.parents)]
 
 
-def _parent(parent: int) -> str:
-    return "–" if parent < 0 else str(parent)
-
-
-def _ends(speedup: Estimate) -> dict[str, float]:
-    return {"value": speedup.value, "low": speedup.low, "high": speedup.high}
-
-
-def _depth(cell: TracedCell) -> str:
-    return "any" if cell.k is None else str(cell.k)
-
-
 def _fields(cell: TracedCell) -> dict[str, Any]:
     names = ("drafter", "k", "batch", "tokens_per_s", "tokens_per_round")
     return {name: getattr(cell, name) for name in names}
@@ -116,7 +107,8 @@ def _best(plan: TracedPlan, batch: int) -> str:
 def _table(plan: TracedPlan, verbose: bool) -> str:
     rows: dict[tuple[str, str], list[str]] = {}
     for cell in plan.cells:
-        start = [cell.drafter, _depth(cell), *([f"{cell.tokens_per_round:.2f}"] if verbose else [])]
-        rows.setdefault((cell.drafter, _depth(cell)), start).append(f"{cell.speedup.value:.2f}")
+        kind = cell.drafter, "any" if cell.k is None else str(cell.k)
+        start = [*kind, *([f"{cell.tokens_per_round:.2f}"] if verbose else [])]
+        rows.setdefault(kind, start).append(f"{cell.speedup.value:.2f}")
     names = ["drafter", "k", *(["tokens/round"] if verbose else []), *map(str, plan.batches)]
     return table(names, list(rows.values()))

@@ -17,7 +17,7 @@ from calibrate.replay.trials import Trials
 from sim.configuration import Configuration
 from sim.roles import TARGET
 from specplan.check.validating import validation
-from specplan.check.validating.questions import Below, configurations_of
+from specplan.check.validating.questions import configurations_of
 from specplan.planning.planner import Request, plan
 from specplan.planning.predict import Predictor
 from specplan.worlds.drafters.naming import kind
@@ -74,13 +74,12 @@ def test_a_token_method_that_loses_is_shown_alone_and_not_put_below() -> None:
 
 
 def test_validate_combines_methods_windows_and_depths() -> None:
-    below = Below("draft-model", (), [3, 4])
-    names = [c.name for c in configurations_of("lr-async", (), [1, 2], "paper", below)]
+    names = [c.name for c in configurations_of("lr-async", (), [1, 2], [3, 4], token="draft-model")]
     assert names == [f"lr-async k1={k1} + draft-model k2={k2}" for k1 in (1, 2) for k2 in (3, 4)]
-    names = [c.name for c in configurations_of("prompt-lookup,draft-model", (), [], "paper", Below(None, (), [4]))]
+    names = [c.name for c in configurations_of("prompt-lookup,draft-model", (), [], [4])]
     assert names == ["prompt-lookup k2=4", "draft-model k2=4"]
     with pytest.raises(ParameterError, match="token-set"):
-        configurations_of("lr-async", (), [], "paper", Below(None, ("k2=3",), []))
+        configurations_of("lr-async", (), [], [], token_settings=("k2=3",))
 
 
 def test_a_prediction_is_run_with_the_settings_it_rests_on_over_http_on_the_server_that_speculates_so() -> None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from planted_metrics import Planted, exposition
 
+from sim.estimate import Estimate
+from specplan.check.validating.load_prediction import METRICS
+from specplan.check.validating.under_load import LoadRow, LoadValidation, Verdict
 from specplan.cli import cli
-from specplan.show.page import Interval
-from specplan.show.rendering import as_html
+from specplan.show.page import Interval, Report, Section, Table
+from specplan.show.rendering import as_html, as_markdown
 from specplan.show.svg import Line, lines
+from specplan.show.validations import load_validation_report
 from theory.errors import ParameterError
 
 
@@ -47,8 +52,13 @@ def test_explain(tmp_path: Path) -> None:
 
 
 def test_a_table_of_a_paper(tmp_path: Path) -> None:
-    text = reported(tmp_path, "reproduce", "lookahead-decoding")
-    assert "Predicted and published" in text
+    assert "Predicted and published" in reported(tmp_path, "reproduce", "lookahead-decoding")
+
+
+@pytest.mark.parametrize("ending", [".html", ".md"])
+def test_theorems(tmp_path: Path, ending: str) -> None:
+    text = reported(tmp_path, "theorems", ending=ending)
+    assert all(word in text for word in ("specplan theorems --report", "What does not", "LR-T3c", "numpy"))
 
 
 def test_a_report_is_not_overwritten(tmp_path: Path) -> None:
@@ -62,26 +72,17 @@ def test_a_report_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_what_is_not_known_is_not_drawn() -> None:
-    from specplan.show.page import Report, Section, Table
-
-    unknown = Interval(value=math.nan, low=0.0, high=math.inf)
-    known = Interval(value=1.0, low=0.5, high=math.inf)
+    unknown = Interval(math.nan, 0.0, math.inf)
+    known = Interval(1.0, 0.5, math.inf)
     table = Table(headings=["x"], rows=[[unknown], [known]])
-    page = as_html(Report(title="", about="", lead="", answers=[], sections=[Section(title="", parts=[table])]), [], "")
+    page = as_html(Report(title="", about="", lead="", answers=[], sections=[Section("", [table])]), [], "")
     assert page.count("<svg") == 1
-    line = Line(name="a", points=[(1.0, 1.0), (2.0, math.nan), (3.0, 2.0)], intervals=[known, unknown, None])
+    line = Line("a", [(1.0, 1.0), (2.0, math.nan), (3.0, 2.0)], [known, unknown, None])
     assert "nan" not in lines([line], x_name="x", y_name="y")
     assert lines([line], x_name="x", y_name="y").count("<circle") == 2
 
 
 def test_a_validation_under_load() -> None:
-    from sim.estimate import Estimate
-    from specplan.check.validating.load_prediction import METRICS
-    from specplan.check.validating.load_rows import LoadRow, Verdict
-    from specplan.check.validating.under_load import LoadValidation
-    from specplan.show.rendering import as_markdown
-    from specplan.show.validations import load_validation_report
-
     def of(value: float) -> Estimate:
         return Estimate(value=value, stderr=0.1, low=value - 0.2, high=value + 0.2, n=4)
 
@@ -100,17 +101,16 @@ def test_a_validation_under_load() -> None:
         for clients in (1, 8)
         for name, gain in (("autoregressive", 1.0), ("lr-async k1=4", 1.5 / clients**0.3))
     ]
-    found = LoadValidation(
-        profile="fake",
-        rows=tuple(rows),
-        verdicts=(Verdict(clients=8, chosen="autoregressive", best="lr-async k1=4", regret=of(0.3)),),
-        n_questions=12,
-        n_rounds=4,
-        off_from=(8, None),
-        slowdown={},
-        swept={},
-        most={},
-    )
+    verdict = Verdict(clients=8, chosen="autoregressive", best="lr-async k1=4", regret=of(0.3))
+    made: dict[str, Any] = {
+        "profile": "fake",
+        "n_questions": 12,
+        "n_rounds": 4,
+        "slowdown": {},
+        "swept": {},
+        "most": {},
+    }
+    found = LoadValidation(rows=tuple(rows), verdicts=(verdict,), off_from=(8, None), **made)
     text = as_markdown(load_validation_report(found), [], "")
     assert "switched off from 8 clients on (predicted), at none of these loads (measured)" in text
     assert "| 1 | lr-async k1=4 | 1.50 \\[1.30, 1.70\\] | 1.60 \\[1.40, 1.80\\] | -6.2 % |" in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,16 +14,7 @@ from theory.speedup import f_async, f_sync
 
 pytestmark = pytest.mark.browser
 
-SWITCHES = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+SWITCHES = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync")
 
 
 @pytest.fixture(scope="module")
@@ -43,31 +35,29 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     opened.quit()
 
 
-@pytest.fixture(scope="module")
-def plan_page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A plan's report with a rough grid of simulations."""
+def reported(path: Path, *words: str) -> str:
+    """The page of a command's report, which is below a megabyte."""
     from specplan.cli import cli
-    from specplan.show import explorer
 
-    path = tmp_path_factory.mktemp("report") / "plan.html"
-    arguments = ["plan", "--profile", "lr-deepseek-gsm8k", "-n", "4", "--concurrency", "1,4"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(explorer, "_TOKENS", 2000)
-        patch.setattr(explorer, "_ANSWERS", 8)
-        out = ["--report", str(path), "-o", str(path.with_name("out"))]
-        cli.main([*arguments, *out], "specplan", standalone_mode=False)
+    cli.main([*words, "--report", str(path), "-o", str(path.with_name("out"))], "specplan", standalone_mode=False)
     assert path.stat().st_size < 1_000_000
     return path.as_uri()
 
 
 @pytest.fixture(scope="module")
-def ledger_page(tmp_path_factory: pytest.TempPathFactory) -> str:
-    from specplan.cli import cli
+def plan_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A plan's report with a rough grid of simulations."""
+    from specplan.show import explorer
 
-    path = tmp_path_factory.mktemp("report") / "theorems.html"
-    out = ["--report", str(path), "-o", str(path.with_name("out"))]
-    cli.main(["theorems", *out], "specplan", standalone_mode=False)
-    return path.as_uri()
+    words = ["plan", "--profile", "lr-deepseek-gsm8k", "-n", "4", "--concurrency", "1,4"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(explorer, "_ANSWERS", 8)
+        yield reported(tmp_path_factory.mktemp("report") / "plan.html", *words)
+
+
+@pytest.fixture(scope="module")
+def ledger_page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return reported(tmp_path_factory.mktemp("report") / "theorems.html", "theorems")
 
 
 def opened(browser: Any, page: str, *, width: int = 1200, dark: bool = False) -> None:

@@ -8,10 +8,9 @@ import pytest
 from public_tables import public_tables
 
 from specplan.check.scoreboard.board import hardware_board, speculation_board
-from specplan.check.scoreboard.driven import DrivenRows
+from specplan.check.scoreboard.driven import driven_outcomes
 from specplan.check.scoreboard.rows import Driven
 from specplan.check.scoreboard.score import score
-from theory.errors import ParameterError
 
 HEAD = (
     "gpu,engine,target,weights,kv_cache,method,num_speculative_tokens,workload,concurrency,throughput_tok_s,"
@@ -45,17 +44,14 @@ def test_rows_of_other_servers_are_no_baseline(tmp_path: Path, other: tuple[str,
     assert "gain under load" not in board_of(tmp_path, PLAIN.replace(*other), EAGLE).quantities()
 
 
-def test_a_method_that_is_not_predicted_is_refused_by_name(tmp_path: Path) -> None:
-    board = board_of(tmp_path, PLAIN, EAGLE.replace("eagle3", "medusa"))
-    assert [one.reason for one in board.refused] == [
-        "method='medusa' is not predicted by load; must be none or eagle3, eagle, mtp"
-    ]
-    assert len(board.outcomes) == 2
+def test_what_is_not_predicted_is_refused_by_name(tmp_path: Path) -> None:
+    unknown = PLAIN.replace("meta-llama/Llama-3.1-8B-Instruct", "nobody/nothing")
+    method, model = board_of(tmp_path, PLAIN, EAGLE.replace("eagle3", "medusa"), unknown).refused
+    assert method.reason == "method='medusa' is not predicted by load; must be none or eagle3, eagle, mtp"
+    assert model.model == "nobody/nothing"
 
 
-@pytest.mark.parametrize("method", ["none", "eagle3"])
-@pytest.mark.parametrize("cache", ["bf16", "fp8"])
-@pytest.mark.parametrize("weights", ["bf16", "awq"])
+@pytest.mark.parametrize(("method", "cache", "weights"), [("none", "fp8", "bf16"), ("eagle3", "bf16", "awq")])
 def test_throughput_grows_with_requests_and_never_beyond_what_tokens_take(method, cache, weights) -> None:
     """Requests in flight over the mean time of an answer, so at most one token of each per iteration's share."""
     before = 0.0
@@ -65,19 +61,9 @@ def test_throughput_grows_with_requests_and_never_beyond_what_tokens_take(method
             kv_cache=cache, method=method, num_speculative_tokens=5, workload="gsm8k", concurrency=concurrency,
             throughput_tok_s=1.0, acceptance_length=2.9 if method != "none" else 1.0, itl_p50_ms=1.0, answer_tokens=256,
         )  # fmt: skip
-        speed, between = DrivenRows([row]).outcomes(row)
+        speed, between = driven_outcomes(row, None)
         assert before < speed.predicted < concurrency * row.acceptance_length / (1e-3 * between.predicted)
         before = speed.predicted
-
-
-def test_an_unknown_model_is_refused() -> None:
-    row = Driven(
-        where="x:1", gpu="A100", engine="vllm 0.24.0", target="nobody/nothing", weights="bf16", kv_cache="auto",
-        method="none", num_speculative_tokens=1, workload="chat", concurrency=1, throughput_tok_s=1.0,
-        acceptance_length=1.0, itl_p50_ms=1.0, answer_tokens=256,
-    )  # fmt: skip
-    with pytest.raises(ParameterError, match="nobody/nothing"):
-        DrivenRows([row]).outcomes(row)
 
 
 def test_single_iterations_are_predicted(tmp_path: Path) -> None:

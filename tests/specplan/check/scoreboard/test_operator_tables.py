@@ -54,19 +54,20 @@ def test_sums_count_by_the_fastest_kernel_and_evenly_routed_experts_not_at_all(t
     ],
 )
 def test_a_defect_is_told_in_one_line(tmp_path: Path, name: str, text: str, says: str) -> None:
+    with pytest.raises(ParameterError, match="holds no table of operators"):
+        operator_errors(tmp_path)
     (tmp_path / name).write_text(text)
     with pytest.raises(SchemaError, match=says):
         operator_errors(tmp_path)
 
 
-def test_no_table_of_operators(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="holds no table of operators"):
-        operator_errors(tmp_path)
-
-
-def test_public_operators() -> None:
-    """What bf16 servers rest on stays within what docs/scoreboard.md says."""
-    found = {(one.operator, one.gpu, one.weights): one.median for one in operator_errors(public_tables())}
+def test_public_operators(tmp_path: Path) -> None:
+    """What bf16 servers rest on stays within what docs/scoreboard.md says; every tenth row."""
+    for file in (public_tables() / "hardware").glob("aic_*.csv.gz"):
+        with gzip.open(file, "rt") as table:
+            rows = [line for i, line in enumerate(table) if i % 10 == 0]
+        (tmp_path / file.stem).write_text("".join(rows))
+    found = {(one.operator, one.gpu, one.weights): one.median for one in operator_errors(tmp_path)}
     for gpu in ("H100 SXM", "H200 SXM", "B200 SXM"):
         assert found["products", gpu, "bf16"] < 0.10
         assert found["experts", gpu, "bf16"] < 0.15

@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specplan.check.scoreboard.deployments import (
-    loaded_parallel,
-    precision_of,
-    served_parallel,
-    with_engines_cache,
-)
+from specplan.check.scoreboard.deployments import loaded_parallel, precision_of, served_parallel, with_engines_cache
 from specplan.check.scoreboard.rows import Loaded, Served
 from specplan.worlds.model_files import shape_of
 from theory.errors import ParameterError
@@ -27,13 +22,11 @@ from theory.hardware.work import Parallel
         ("MiniMaxAI/MiniMax-M2.5", ("fp8", "fp8"), "fp8-block", None),  # as published
         ("MiniMaxAI/MiniMax-M2.5", ("nvfp4", "nvfp4"), "nvfp4", None),
         ("openai/gpt-oss-120b", ("nvfp4", "nvfp4"), "bf16", "mxfp4"),  # as published: the table's word for 4 bits
-        ("openai/gpt-oss-120b", ("", ""), "bf16", "mxfp4"),
         ("openai/gpt-oss-120b", ("bfloat16", "w4a8_mxfp4_mxfp8"), "bf16", "mxfp4"),
         ("deepseek-ai/DeepSeek-R1", ("fp8_block", "w4afp8"), "fp8-block", "int4"),
         ("Qwen/Qwen3-32B", ("fp8_static", ""), "fp8", None),
         # NVFP4 is not the published int4, and spares what that spares
         ("moonshotai/Kimi-K2.5", ("nvfp4", "nvfp4"), "bf16", "nvfp4"),
-        ("moonshotai/Kimi-K2.5", ("fp4", ""), "bf16", "nvfp4"),
         ("moonshotai/Kimi-K2.5", ("int4", "int4"), "bf16", "int4-group32"),
     ],
 )
@@ -46,11 +39,9 @@ def test_formats(name: str, words: tuple[str, ...], weights: str, experts: str |
     ("name", "words", "engine", "gpu", "cache"),
     [
         ("Qwen/Qwen3-32B", ("fp8",), "vllm", "H200", "fp8"),  # NVIDIA's, whose cache is in fp8
-        ("Qwen/Qwen3-32B", ("fp8",), "trtllm", "H200", "fp8"),
         ("Qwen/Qwen3-32B", ("fp8",), "sglang", "H200", "bf16"),
         ("Qwen/Qwen3-32B", ("bf16",), "trtllm", "H200", "bf16"),
         ("nvidia/Qwen3-32B-FP8", ("fp8",), "vllm", "H200", "fp8"),
-        ("nvidia/Qwen3-32B-FP8", ("fp8",), "sglang", "H200", "bf16"),
         ("MiniMaxAI/MiniMax-M2.5", ("fp8", "fp8"), "vllm", "H200", "bf16"),  # as published
         ("MiniMaxAI/MiniMax-M2.5", ("nvfp4", "nvfp4"), "vllm", "H200", "fp8"),
         ("deepseek-ai/DeepSeek-R1", ("fp8", "fp8"), "trtllm", "H200", "fp8"),
@@ -123,12 +114,9 @@ def test_gpus_of_rows_under_load(split: tuple[int, int, int, int], parallel: Par
 
 
 @given(st.tuples(*[st.sampled_from([1, 2, 3, 4, 8, 16, 64])] * 4))
-def test_any_split_is_read_or_refused(split: tuple[int, int, int, int]) -> None:
-    row = loaded(*split)
+def test_any_split_is_of_a_node_or_refused(split: tuple[int, int, int, int]) -> None:
     try:
-        found = loaded_parallel(row)
-    except ParameterError:
-        with pytest.raises(ParameterError, match="more than the 8 of a node"):
-            loaded_parallel(row)
-    else:
-        assert found.gpus <= 8
+        gpus = loaded_parallel(loaded(*split)).gpus
+    except ParameterError as error:
+        gpus = 8 if "more than the 8 of a node" in str(error) else 0
+    assert 1 <= gpus <= 8

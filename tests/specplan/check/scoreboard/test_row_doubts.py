@@ -81,12 +81,8 @@ def test_a_server_whose_longer_answers_are_faster_drafts() -> None:
 
 def test_a_server_that_cannot_have_read_its_prompts() -> None:
     rows = loaded({"concurrency": 4}, {"concurrency": 8}, {"backend_version": "0.19.0"})
-    found = doubts_of_loaded(rows, _rate)
+    found = doubts_of_loaded(rows, lambda row: {"l:0": 0.3, "l:1": 0.7}.get(row.where))
     assert set(found) == {"l:0", "l:1"}
-
-
-def _rate(row: Loaded) -> float | None:
-    return {"l:0": 0.3, "l:1": 0.7}.get(row.where)
 
 
 def test_a_run_that_stands_in_the_table_twice() -> None:

@@ -29,6 +29,11 @@ def form(text: str, *, k2: int = 3) -> float | None:
     ("text", "expected"),
     [
         ("autoregressive", None),
+        ("specs-no-target", None),  # a variant for comparison only
+        ("specs", None),  # no candidates
+        ("lr-async k1=2 + eagle k2=4", None),  # no passes
+        ("lr-async k1=2 verifier=embedding", None),  # no such scores
+        ("spec-reason", None),
         ("lr-async k1=1", f_async(ALPHA, C1, 1)),
         ("lr-async k1=4", f_async(ALPHA, C1, 4)),
         ("lr-sync k1=4", f_sync(ALPHA, C1, 4)),
@@ -74,12 +79,3 @@ def test_a_cascade_is_what_the_gate_decides_where_it_is_sure() -> None:
 def test_every_method_has_a_speedup_or_none_from_a_recorded_profile(name: str) -> None:
     found = closed_form(Profile.read(RECORDED), Configuration(method=name))
     assert found is None or 0.05 < found < 20.0
-
-
-def test_methods_without_a_form_and_figures_that_nobody_recorded() -> None:
-    assert form("specs-no-target") is None  # a variant for comparison only
-    assert form("specs") is None  # no candidates
-    assert form("eagle k2=4") is None  # no passes
-    assert form("lr-async k1=2 + eagle k2=4") is None
-    assert form("lr-async k1=2 verifier=embedding") is None  # no such scores
-    assert form("spec-reason") is None

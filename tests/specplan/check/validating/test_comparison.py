@@ -95,37 +95,28 @@ def test_what_plan_rules_out_for_its_accuracy_is_left_out_of_a_line_of_its_own(f
     assert there.skills["specplan, rows that plan allows"][1] == (0, 1, 3)
 
 
-def test_the_constant_is_the_geometric_mean(found: Validation, compared: Comparison) -> None:
+def test_a_constant_good_rows_and_coverage_by_hand(found: Validation, compared: Comparison) -> None:
     values = [row.prediction.speedup.value for row in found.rows]
     assert compared.constant == pytest.approx(float(np.prod(values)) ** 0.25)
-    skill, _ = compared.skills["a constant"]
-    assert skill.kendall is None
+    assert compared.skills["a constant"][0].kendall is None
     assert compared.choice("a constant") in ("plain decoding", "any of 4")
-
-
-def test_coverage_counts_rows(found: Validation, compared: Comparison) -> None:
     inside = [row.expected.contains(row.measured.speedup.value) for row in found.rows]
     assert (compared.in_next.value, compared.in_next.n) == (sum(inside) / 4, 4)
     assert compared.in_predicted.value <= compared.in_next.value
-
-
-def test_a_row_is_good_within_ten_percent_or_inside_the_interval_for_it(found: Validation) -> None:
-    for row in found.rows:
-        assert row.good == (abs(row.error) <= 0.1 or row.expected.contains(row.measured.speedup.value))
+    within = [abs(row.error) <= 0.1 for row in found.rows]
+    assert [row.good for row in found.rows] == [a or b for a, b in zip(inside, within, strict=True)]
 
 
 def test_text_and_data_say_the_same(found: Validation, compared: Comparison) -> None:
     report = validation_report(found, Advice(servers=(), client=None, notes=()))
     text, data = as_text(report), json.loads(to_json(plain(found)))
     assert "How well predictions rank the 4 rows" in text
-    assert "next measurement" in text
     by = data["telling_apart"]["predictions_by"]
     assert list(by) == sorted(compared.skills)
     assert by["specplan"]["chosen"] == [compared.choice("specplan")]
     assert by["closed forms"]["rows"] == list(TRUE)[:3]
     assert by["specplan"]["kendall"]["value"] == compared.skills["specplan"][0].kendall.value  # type: ignore[union-attr]
     assert data["rows"][0]["next_measurement"]["low"] == found.rows[0].expected.low
-    assert data["telling_apart"]["inside_next_measurement"]["n"] == 4
 
 
 def test_the_first_screen_says_how_good_predictions_were_in_80_columns(found: Validation) -> None:

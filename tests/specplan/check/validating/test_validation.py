@@ -65,13 +65,8 @@ def test_what_the_runs_met_is_simulated_on_engines_as_fast_as_they_were(n_plain:
     predictions = {lr.name: Predictor(profile, uncertainty=False).predict(lr)}
     met = [trace_of(answer) for answer in other.answers]
     plain = [_run(met=replace(trace, steps=()), steps=trace.baseline) for trace in met]
-    runs = Runs(
-        by_name={
-            BASELINE: plain,
-            lr.name: [_run(met=replace(trace, baseline=()), steps=trace.baseline) for trace in met],
-        },
-        again=[[run] * (n_plain - 1) for run in plain],
-    )
+    own = [_run(met=replace(trace, baseline=()), steps=trace.baseline) for trace in met]
+    runs = Runs(by_name={BASELINE: plain, lr.name: own}, again=[[run] * (n_plain - 1) for run in plain])
     found = _replayed(profile, predictions, runs, {"big": 2.0, "small": 2.0})
     expected = Predictor(other, uncertainty=False).predict(lr).speedup.value
     assert found == {lr.name: pytest.approx(expected, rel=1e-6)}

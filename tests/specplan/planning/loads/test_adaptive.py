@@ -18,7 +18,7 @@ from specplan.planning.loads.options import Considered, Option, considered
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.search import best_of_each_kind
 from specplan.planning.loads.statements import adaptive_steps, schedule_of
-from specplan.show.loads.plain import named_row_as_json
+from specplan.show.loads.results import named_row_as_json
 from specplan.show.loads.words import named, policies
 from specplan.worlds.arrangements import Arrangement, Split
 from specplan.worlds.beliefs import CONFIDENCE

@@ -17,7 +17,7 @@ from specplan.planning.loads.load_plan import NamesPlan, plan_loads
 from specplan.planning.loads.options import check_named, room_of
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.statements import fixed_k, k_table, schedule_of
-from specplan.show.loads.plain import plan_as_json
+from specplan.show.loads.results import plan_as_json
 from specplan.show.loads.words import one_k, verdict
 from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.request import Limits, Load

@@ -11,7 +11,7 @@ from screens import refused_words
 import specplan as sp
 from specplan.output import SCREEN
 from specplan.planning.loads.gpu_types import GpuPlans, Priced
-from specplan.show.loads.gpu_types import break_evens, cheapest
+from specplan.show.loads.reports import break_evens, cheapest
 from specplan.show.loads.results import GpusPlan
 from specplan.worlds.request import Load
 

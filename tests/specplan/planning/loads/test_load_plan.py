@@ -27,8 +27,7 @@ from specplan.planning.loads.load_plan import LoadRow, NamesPlan, plan_loads
 from specplan.planning.loads.options import Budget, considered, pays
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.statements import schedule_of
-from specplan.show.loads.plain import row_as_json
-from specplan.show.loads.results import LoadsPlan
+from specplan.show.loads.results import LoadsPlan, row_as_json
 from specplan.show.loads.words import engine_name
 from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.request import Limits, Load
