@@ -21,11 +21,12 @@ from calibrate.engines.http.activity import activity
 from calibrate.engines.http.replies import Replies
 from calibrate.engines.http.server import KEPT_TEXTS, Server
 from calibrate.engines.http.stalls import StallWatch, tolerated
-from calibrate.engines.http.stream import Streamed, first_stop, prompt_tokens
+from calibrate.engines.http.stream import Streamed, prompt_tokens
 from calibrate.engines.http.wire import HttpConfig
 from calibrate.engines.prometheus import ServerCounts
 from calibrate.engines.protocol import Choice, Finish, Generation, Progress, Prompt, Request, Times
 from calibrate.engines.speculation import Speculation
+from calibrate.engines.stop_strings import first_stop
 from calibrate.engines.work import EngineStatistics
 from theory.errors import ParameterError
 

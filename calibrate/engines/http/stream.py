@@ -10,9 +10,10 @@ from typing import Annotated, Any, Final
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic needs it instead of typing's before Python 3.12
 
+from calibrate.engines.stop_strings import first_stop
 from theory.errors import SchemaError, shown
 
-__all__ = ["Streamed", "checked", "fields", "first_stop", "prompt_tokens"]
+__all__ = ["Streamed", "checked", "fields", "prompt_tokens"]
 
 _Tokens = Annotated[int, Field(ge=0, le=2**31, strict=True)]
 _LogProbability = Annotated[float, Field(le=1.0)]  # a little above 0 by rounding; NaN compares false with it
@@ -239,9 +240,3 @@ class Streamed:
         if self.on_text is not None and text:
             self.on_text(text, self.n_held)
             self.n_held = 0
-
-
-def first_stop(text: str, stops: Sequence[str]) -> int | None:
-    """Index of the end of the first stop string in a text."""
-    ends = [text.index(stop) + len(stop) for stop in stops if stop in text]
-    return min(ends, default=None)

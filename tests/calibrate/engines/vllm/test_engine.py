@@ -107,25 +107,15 @@ async def test_an_answer_ends_with_the_end_of_the_text(target: Running) -> None:
 
 
 async def test_a_seed_gives_the_same_text_alone_and_in_company(target: Running) -> None:
-    requests = [
-        Request(prompt=prompt, max_tokens=60, sampling=DRAWN, seed=seed) for seed, prompt in enumerate(PROBLEMS[:8])
-    ]
-    alone = [await target.engine.generate(request) for request in requests]
-    together = await asyncio.gather(*map(target.engine.generate, requests))
-    assert [g.token_ids for g in together] == [g.token_ids for g in alone]
-
-
-async def test_prompts_that_are_read_in_parts_get_the_same_text_as_alone(target: Running) -> None:
-    """Ten prompts of about 900 tokens exceed what an iteration takes; without the repair the engine dies."""
-
-    def long(i: int) -> Request:
-        prompt = target.engine.encode(PROBLEMS[i % len(PROBLEMS)])
-        assert prompt is not None
-        return Request(prompt=(prompt * (900 // len(prompt)))[i:], max_tokens=8, sampling=DRAWN, seed=i, **LONG)
-
-    together = await asyncio.gather(*(target.engine.generate(long(i)) for i in range(10)))
-    alone = [await target.engine.generate(long(i)) for i in range(10)]
-    assert [found.token_ids for found in together] == [found.token_ids for found in alone]
+    """Also of ten prompts of about 900 tokens, more than an iteration takes: without the repair the engine dies."""
+    prompts = list(enumerate(target.engine.encode(problem) or () for problem in PROBLEMS))
+    short = [Request(prompt=prompt, max_tokens=60, sampling=DRAWN, seed=i) for i, prompt in prompts[:8]]
+    longer = [(i, (prompt * (900 // len(prompt)))[i:]) for i, prompt in prompts[:10]]
+    long = [Request(prompt=prompt, max_tokens=8, sampling=DRAWN, seed=i, **LONG) for i, prompt in longer]
+    for requests in (short, long):
+        together = await asyncio.gather(*map(target.engine.generate, requests))
+        alone = [await target.engine.generate(request) for request in requests]
+        assert [found.token_ids for found in together] == [found.token_ids for found in alone]
 
 
 async def test_times_are_in_order_on_this_machines_clock(target: Running) -> None:
