@@ -26,7 +26,6 @@ def fit_cost(
 
     Parameters
     ----------
-    record : the raw samples; warm-ups are not used.
     rng : if given, fit to a bootstrap resample (within cells; of answers, in blocks of neighbours), for the error of
         predictions with the fit.
     use : use of the engine; without a record of that use, the record of ``steps`` is used.

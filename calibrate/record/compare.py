@@ -57,9 +57,8 @@ class Difference:
     change: float
     low: float
     high: float
-    """Interval of the change, for this quantity without adjustment for the others."""
     p: float
-    """p-value of the difference, for this quantity without adjustment for the others."""
+    """Interval and p-value of the change, for this quantity without adjustment for the others."""
     adjusted_p: float = 1.0
     """p-value adjusted by Holm's method over all quantities of the comparison."""
     real: bool = False

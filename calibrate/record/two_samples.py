@@ -14,23 +14,19 @@ __all__ = ["Change", "Share", "holm", "log_ratio", "newcombe"]
 
 
 class Share(NamedTuple):
-    """A proportion with its effective sample size."""
+    """A proportion, in [0, 1], and the effective number of independent decisions behind it, > 0."""
 
     value: float
-    """The proportion, in [0, 1]."""
     n: float
-    """Effective number of independent decisions, > 0 (need not be whole)."""
 
 
 class Change(NamedTuple):
-    """Change from a first to a second measurement, with interval and p-value."""
+    """Change from a first to a second measurement, with its confidence interval and p-value."""
 
     change: float
     low: float
     high: float
-    """Ends of the confidence interval."""
     p: float
-    """p-value of the change."""
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
@@ -85,15 +81,13 @@ def newcombe(first: Share, second: Share, *, confidence: float = 0.95, correlati
     """
     gap = second.value - first.value
     low, high = _hybrid(first, second, float(stats.norm.ppf(0.5 + confidence / 2.0)), correlation)
-    if gap == 0.0:
-        return Change(gap, low, high, 1.0)
 
     def edge(z: float) -> float:
         ends = _hybrid(first, second, z, correlation)
         return ends[0] if gap > 0.0 else -ends[1]
 
     nearly_none, top = 1e-9, 40.0
-    if edge(nearly_none) <= 0.0:
+    if gap == 0.0 or edge(nearly_none) <= 0.0:
         return Change(gap, low, high, 1.0)
     z = top if edge(top) > 0.0 else float(brentq(edge, nearly_none, top))
     return Change(gap, low, high, 2.0 * float(stats.norm.sf(z)))

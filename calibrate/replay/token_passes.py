@@ -173,9 +173,9 @@ def counts_of(profile: Profile, method: str, settings: Settings) -> TokenRecord 
 def split_passes(passes: Sequence[tuple[int, int]], k2: int, recorded: int) -> list[tuple[int, int]]:
     """Return the passes (drafted, right) of a request at a smaller k2 than the recorded one.
 
-    A recorded pass with more right tokens than k2 allows becomes a full pass, and the next pass drafts the rest of the
-    same line. After a full draft that was right to its end, the line is assumed to continue with the next recorded
-    pass, and the target's own token between the two is assumed to be drafted.
+    A pass with more right tokens than k2 allows becomes a full pass, and the next pass drafts the rest of the same
+    line. After a full draft that was right to its end, the line is assumed to continue with the next recorded pass,
+    and the target's own token between the two to be drafted.
 
     >>> split_passes([(7, 5), (7, 1), (0, 0)], 4, 8)
     [(3, 3), (3, 1), (3, 1), (0, 0)]
