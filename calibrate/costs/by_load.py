@@ -6,17 +6,16 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from statistics import fmean
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.costs.resampling import resampled
 from calibrate.record.engine_records import DecodeSample, EngineRecord, LoadedSums, LoadRecord
 from sim.engines.protocol import Cost
 from sim.serving.limits import JoinLaw
 
-__all__ = ["join_law", "loaded_samples", "most_at_once"]
+__all__ = ["join_law", "loaded_samples", "most_at_once", "resampled"]
 
 _NEAR: Final = 0.75
 """Least batch of a pass / largest batch of its loop, [-], for passes that tell what that load takes."""
@@ -32,6 +31,7 @@ _APART: Final = 1.2
 """Least ratio of the longest to the shortest passes, or prompts, whose part of the time can be estimated, [-]."""
 
 _Numbers: TypeAlias = NDArray[np.float64]
+_Round = TypeVar("_Round")
 
 
 class _Passes(NamedTuple):
@@ -40,6 +40,16 @@ class _Passes(NamedTuple):
     sample: DecodeSample
     weight: int
     variance: float
+
+
+def resampled(rounds: Sequence[_Round], rng: np.random.Generator | None) -> Sequence[_Round]:
+    """Return the rounds, or a resample of one fewer: so the mean of a few varies by its unbiased standard error.
+
+    A resample of as many would vary by too little, of two rounds by 0.7 times that (Rao and Wu 1988).
+    """
+    if rng is None or len(rounds) == 1:
+        return rounds
+    return [rounds[i] for i in rng.integers(0, len(rounds), len(rounds) - 1)]
 
 
 def loaded_samples(

@@ -18,8 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from calibrate.costs.fit import CostFit, reread_tokens, slowdown_of
-from calibrate.costs.resampling import resampled_answers
+from calibrate.costs.fit import CostFit, reread_tokens, resampled_answers, slowdown_of
 from calibrate.costs.sweep import fit_passes
 from calibrate.engines.token_vocabulary import imposed_on
 from calibrate.record.engine_records import Use
