@@ -6,17 +6,16 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from statistics import fmean
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrate.costs.resampling import resampled
 from calibrate.record.engine_records import DecodeSample, EngineRecord, LoadedSums, LoadRecord
 from sim.engines.protocol import Cost
 from sim.serving.limits import JoinLaw
 
-__all__ = ["join_law", "loaded_samples", "most_at_once"]
+__all__ = ["join_law", "loaded_samples", "most_at_once", "resampled"]
 
 _NEAR: Final = 0.75
 """Least batch of a pass / largest batch of its loop, [-], for passes that tell what that load takes."""
@@ -32,6 +31,7 @@ _APART: Final = 1.2
 """Least ratio of the longest to the shortest passes, or prompts, whose part of the time can be estimated, [-]."""
 
 _Numbers: TypeAlias = NDArray[np.float64]
+_Round = TypeVar("_Round")
 
 
 class _Passes(NamedTuple):
@@ -42,15 +42,24 @@ class _Passes(NamedTuple):
     variance: float
 
 
+def resampled(rounds: Sequence[_Round], rng: np.random.Generator | None) -> Sequence[_Round]:
+    """Return the rounds, or a resample of one fewer: so the mean of a few varies by its unbiased standard error.
+
+    A resample of as many would vary by too little, of two rounds by 0.7 times that (Rao and Wu 1988).
+    """
+    if rng is None or len(rounds) == 1:
+        return rounds
+    return [rounds[i] for i in rng.integers(0, len(rounds), len(rounds) - 1)]
+
+
 def loaded_samples(
     record: EngineRecord, method: str = "", rng: np.random.Generator | None = None
 ) -> list[DecodeSample]:
     """Return passes of plain decoding or of a method, drafting included, by the loads of an engine.
 
-    The passes of a load are taken together at their mean batch, for each number of rows per sequence: a loop has few
-    passes of the batches below its own, and those are passes around a beginning or an end. Loops last seconds, in which
-    machines are faster or slower by a tenth: as far as the rounds of the loads leave it open, their times lie on a line
-    by batch. Passes of more sequences take no less time.
+    The passes of a load are taken together at their mean batch, for each number of rows per sequence. Loops last
+    seconds, in which machines are faster or slower by a tenth: as far as the rounds of the loads leave it open, their
+    times lie on a line by batch. Passes of more sequences take no less time.
 
     Parameters
     ----------
@@ -58,8 +67,9 @@ def loaded_samples(
     rng : if given, for a resample of the loops of each load.
     """
     loads: dict[object, list[LoadRecord]] = defaultdict(list)
-    for loop in _loops(record, method):
-        loads[tuple(sorted(loop.settings.items())), loop.at_once].append(loop)
+    for loop in record.by_load:
+        if loop.method == method:
+            loads[tuple(sorted(loop.settings.items())), loop.at_once].append(loop)
     known: dict[int, list[_Passes]] = defaultdict(list)
     for loops in loads.values():
         rounds = [_by_rows(loop) for loop in loops]
@@ -126,14 +136,10 @@ def _towards_line(known: Sequence[_Passes]) -> _Numbers:
     return np.asarray(seconds + share * (line - seconds))
 
 
-def _loops(record: EngineRecord, method: str) -> Iterator[LoadRecord]:
-    return (loop for loop in record.by_load if loop.method == method)
-
-
 def most_at_once(record: EngineRecord, method: str = "") -> int:
     """Return the largest number of sequences at once that the timings of an engine reach; 0 without any."""
     swept = (sample.batch for sample in record.decode if (sample.by == method if method else sample.tokens == 1))
-    return max([*swept, *(loop.most for loop in _loops(record, method) if loop.passes)], default=0)
+    return max([*swept, *(one.most for one in record.by_load if one.method == method and one.passes)], default=0)
 
 
 def join_law(record: EngineRecord, cost: Cost, method: str = "") -> JoinLaw | None:
@@ -176,10 +182,9 @@ def _law(tokens: _Numbers, passes: _Numbers, added: _Numbers) -> JoinLaw:
 
 def _reads(record: EngineRecord, cost: Cost, method: str) -> Iterator[tuple[float, float, float]]:
     """Prompt tokens, seconds without them, and seconds beyond a prefill: of passes that whole prompts make longer."""
-    for loop in _loops(record, method):
-        for one in loop.joined:
-            if one.batch and one.n == one.reads:
-                pass_s, seconds = cost.iteration(one.batch, one.cached_tokens / one.reads), one.seconds / one.n
-                tokens = one.prompt_tokens / one.reads
-                if seconds > _SEEN * pass_s:
-                    yield from [(tokens, pass_s, seconds - cost.prefill(round(tokens)))] * min(one.reads, _WEIGHT)
+    for one in (joined for loop in record.by_load if loop.method == method for joined in loop.joined):
+        if one.batch and one.n == one.reads:
+            pass_s, seconds = cost.iteration(one.batch, one.cached_tokens / one.reads), one.seconds / one.n
+            tokens = one.prompt_tokens / one.reads
+            if seconds > _SEEN * pass_s:
+                yield from [(tokens, pass_s, seconds - cost.prefill(round(tokens)))] * min(one.reads, _WEIGHT)

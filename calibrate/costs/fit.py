@@ -9,14 +9,14 @@ from statistics import fmean
 
 import numpy as np
 
+from calibrate.costs.by_load import resampled
 from calibrate.costs.in_use import CostFit, factors_in_use, scaled_to_use, slowdown_of, waking_seconds
-from calibrate.costs.resampling import resampled, resampled_answers
 from calibrate.costs.sweep import fit_sweep
 from calibrate.record.engine_records import ClientsInUse, EngineRecord, InUse, Use
 from calibrate.record.profile import Profile
 from sim.roles import TARGET
 
-__all__ = ["CostFit", "fit_cost", "reread_tokens", "slowdown_of"]
+__all__ = ["CostFit", "fit_cost", "reread_tokens", "resampled_answers", "slowdown_of"]
 
 
 def fit_cost(
@@ -26,7 +26,6 @@ def fit_cost(
 
     Parameters
     ----------
-    record : the raw samples; warm-ups are not used.
     rng : if given, fit to a bootstrap resample (within cells; of answers, in blocks of neighbours), for the error of
         predictions with the fit.
     use : use of the engine; without a record of that use, the record of ``steps`` is used.
@@ -80,6 +79,18 @@ def _by_clients(
         for _, rounds in sorted(levels.items())
     ]
     return tuple((n, max(ratio, 1.0)) for n, ratio in ratios if ratio is not None and n > 1.0)
+
+
+def resampled_answers(n: int, rng: np.random.Generator) -> list[int]:
+    """Return indices of a resample of ``n`` answers in blocks of sqrt(n) neighbours, circular.
+
+    Machines have slow phases, so that the times of neighbouring answers are correlated: resampled one by one, they
+    would give too small an error (Politis and Romano 1992, circular block bootstrap).
+    """
+    length = max(round(n**0.5), 1)
+    starts = rng.integers(0, n, -(-n // length))
+    indices: list[int] = ((starts[:, None] + np.arange(length)) % n).ravel()[:n].tolist()
+    return indices
 
 
 def _picked(done: Sequence[InUse], rng: np.random.Generator | None) -> Sequence[InUse]:

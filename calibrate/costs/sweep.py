@@ -66,7 +66,6 @@ def fit_sweep(record: EngineRecord, rng: np.random.Generator | None = None) -> S
 
     Parameters
     ----------
-    record : the raw samples; warm-ups are not used.
     rng : if given, fit to a bootstrap resample (within cells).
 
     Raises
@@ -101,7 +100,6 @@ def fit_passes(
 
     Parameters
     ----------
-    record : the raw samples, with `DecodeSample.tokens` >= 1; warm-ups are not used.
     rng : if given, fit to a bootstrap resample (within cells).
     method : token-level method; its own passes, drafting included, are used if there are any, else passes without
         drafting.
@@ -165,12 +163,9 @@ def _grown(table: TableCost, plain: TableCost) -> TableCost:
     last = table.batches[-1]
     plain_s = plain.iteration(last, 0.0)
     growth = table.seconds[-1] / plain_s if plain_s > 0.0 else 0.0
-    beyond = [(batch, growth * s) for batch, s in zip(plain.batches, plain.seconds, strict=True) if batch > last]
-    return replace(
-        table,
-        batches=(*table.batches, *(batch for batch, _ in beyond)),
-        seconds=(*table.seconds, *(s for _, s in beyond)),
-    )
+    n = len(plain.batches) - sum(batch > last for batch in plain.batches)  # sorted
+    seconds = (*table.seconds, *(growth * s for s in plain.seconds[n:]))
+    return replace(table, batches=(*table.batches, *plain.batches[n:]), seconds=seconds)
 
 
 def _fit_decode(

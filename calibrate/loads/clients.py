@@ -59,17 +59,13 @@ async def measure_clients(
         return {name: {**did, "clients": n, "in_flight": in_flight} for name, did in as_json(done.work).items()}
 
     for n in reversed(clients) if number % 2 else clients:
-        key = _key(n, number)
+        key = in_round(f"{n} clients", number)
         if key not in journal:
             journal.add(key, await patiently(partial(measured, n)))
         progress(key)
 
 
-def _key(n: int, number: int) -> str:
-    return in_round(f"{n} clients", number)
-
-
 def kept_clients(journal: Journal, clients: Sequence[int], engine: str) -> list[ClientsInUse]:
     """Return the work of an engine in all rounds that are finished."""
-    keys = (_key(n, number) for n in clients for number in range(ROUNDS))
+    keys = (in_round(f"{n} clients", number) for n in clients for number in range(ROUNDS))
     return [ClientsInUse.model_validate(journal[key][engine]) for key in keys if key in journal]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, Protocol, runtime_checkable
@@ -82,7 +83,6 @@ async def run_loop(
 
     Parameters
     ----------
-    clock : wall clock with real engines, which otherwise have nothing to do.
     questions : the prompts, which the clients send in turns, with other seeds each time.
     seconds : length of the loop, > 0; the window opens after a fifth of it.
 
@@ -131,8 +131,6 @@ async def _read(engine: object, speculation: Speculation | None) -> Reading:
     """The counters of the server; None where it tells none, or not in time."""
     begun, counts = time.monotonic(), None
     if isinstance(engine, Served):
-        try:
+        with suppress(TimeoutError):
             counts = await asyncio.wait_for(engine.counts(speculation), _COUNTERS_S)
-        except TimeoutError:
-            counts = None
     return Reading(counts, begun, time.monotonic())

@@ -84,11 +84,7 @@ def number(value: Any, where: str) -> float:
 
 
 def json_lines(text: str, where: str) -> Iterator[tuple[int, Any]]:
-    """Parse one JSON value per line; blank lines are skipped.
-
-    Yields
-    ------
-    The number of a line, from 1, and its value.
+    """Parse one JSON value per line; yield the number of each line that is not blank, from 1, and its value.
 
     Raises
     ------
@@ -111,9 +107,8 @@ def one_line_strings(data: Any, text: str, where: str) -> None:
         return
     for place, string in _strings(data):
         if _UNSAFE.search(string):
-            raise SchemaError(
-                f"{where}: {place}: must be one line without control characters, got {shown(repr(string))}"
-            )
+            rule = f"must be one line without control characters, got {shown(repr(string))}"
+            raise SchemaError(f"{where}: {place}: {rule}")
 
 
 def check_version(data: Any, supported: int, where: str, remedy: str) -> None:

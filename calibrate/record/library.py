@@ -63,16 +63,13 @@ def load(name_or_path: str) -> Profile:
 
 
 def latencies(folder: Path | None = None) -> tuple[dict[str, Profile], list[str]]:
-    """Profiles of source ``latency``: those that come with specplan, and those in the user's folder.
+    """Profiles of source ``latency`` by name or path, each once, and a line for each file that is not valid JSON.
+
+    They are those that come with specplan, and those in the user's folder; other profiles and JSON files are ignored.
 
     Parameters
     ----------
     folder : the user's folder; default the value of the environment variable `FOLDER_VARIABLE`, if it is set.
-
-    Returns
-    -------
-    The profiles by name or path, each once even if there are copies; and a line for each file that was skipped because
-    it is not valid JSON. Other profiles and other JSON files are ignored without a line.
 
     Raises
     ------

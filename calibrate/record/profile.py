@@ -161,8 +161,7 @@ class Profile(Record):
 
         Parameters
         ----------
-        names : role to the model whose timings these are to count as: those of a widened pair are as long as those of
-            the model whose shape it has. Roles left out keep their model.
+        names : role to the model whose timings these are to count as; roles left out keep their model.
 
         Raises
         ------
@@ -189,11 +188,7 @@ class Profile(Record):
         )
 
     def on_engines_of(self, latency: Profile) -> Profile:
-        """Return the answers and acceptance of this profile with the timings of another one.
-
-        Parameters
-        ----------
-        latency : a profile with engines (of source ``latency`` or ``measured``) of the same models.
+        """Return the answers and acceptance of this profile with the timings of another one of the same models.
 
         Raises
         ------
@@ -216,10 +211,9 @@ class Profile(Record):
     def with_answers_of(self, others: Sequence[Profile]) -> Profile:
         """Return this profile with the answers of other profiles of the same models added to its texts.
 
-        Texts depend neither on the engine nor on the machine, and a speedup is the quotient of two mean lengths, which
-        more answers estimate better. Seconds do depend on them, and so does the share of a prompt in a judge's cache:
-        the tokens that it read for the added verdicts are scaled to this profile's mean. Timings, statistics of n-grams
-        and token-level methods stay this profile's. Answers to the same questions count as different ones.
+        Texts depend neither on the engine nor on the machine. Seconds do, and so does the share of a prompt in a
+        judge's cache: the tokens that it read for the added verdicts are scaled to this profile's mean. Timings,
+        statistics of n-grams and token-level methods stay this profile's.
 
         Parameters
         ----------
@@ -313,7 +307,7 @@ def _check_alike(one: Profile, other: Profile) -> None:
 
 
 def _draw(answer: RecordedAnswer) -> tuple[float, ...]:
-    """The seconds of an answer's steps, which identify it: no two measured answers share them."""
+    """The seconds of an answer's steps, which identify it."""
     return tuple(step.seconds for step in answer.baseline)
 
 
@@ -335,11 +329,10 @@ def _one_line(where: str, error: ValidationError) -> str:
 def _compact_json(value: Any, depth: int = 0) -> str:
     """JSON with an indent for the upper levels and one line per sample below them."""
     if depth < 3 and isinstance(value, dict) and value:
-        pad = "  " * (depth + 1)
-        items = (f"{pad}{json.dumps(key)}: {_compact_json(value[key], depth + 1)}" for key in sorted(value))
-        return "{\n" + ",\n".join(items) + "\n" + "  " * depth + "}"
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        pad = "  " * (depth + 1)
-        items = (pad + json.dumps(item, sort_keys=True, allow_nan=False) for item in value)
-        return "[\n" + ",\n".join(items) + "\n" + "  " * depth + "]"
-    return json.dumps(value, sort_keys=True, allow_nan=False)
+        items, ends = [f"{json.dumps(key)}: {_compact_json(value[key], depth + 1)}" for key in sorted(value)], "{}"
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        items, ends = [json.dumps(item, sort_keys=True, allow_nan=False) for item in value], "[]"
+    else:
+        return json.dumps(value, sort_keys=True, allow_nan=False)
+    pad = "\n" + "  " * depth
+    return ends[0] + ",".join(f"{pad}  {item}" for item in items) + pad + ends[1]

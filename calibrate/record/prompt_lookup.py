@@ -60,11 +60,9 @@ def count_acceptance(
         if value < 1:
             raise ParameterError(name, value, "must be an integer >= 1")
     passes = drafts = total = 0
-    drafted_at = [0] * n_speculative
-    accepted_at = [0] * n_speculative
+    drafted_at, accepted_at = [0] * n_speculative, [0] * n_speculative
     for prompt, generated in texts:
-        text = [*prompt, *generated]
-        at = len(prompt)
+        text, at = [*prompt, *generated], len(prompt)
         total += len(generated)
         while at < len(text):
             draft = lookup(text[:at], max_ngram=max_ngram, n_speculative=n_speculative)

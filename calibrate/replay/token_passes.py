@@ -18,8 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from calibrate.costs.fit import CostFit, reread_tokens, slowdown_of
-from calibrate.costs.resampling import resampled_answers
+from calibrate.costs.fit import CostFit, reread_tokens, resampled_answers, slowdown_of
 from calibrate.costs.sweep import fit_passes
 from calibrate.engines.token_vocabulary import imposed_on
 from calibrate.record.engine_records import Use
@@ -173,9 +172,9 @@ def counts_of(profile: Profile, method: str, settings: Settings) -> TokenRecord 
 def split_passes(passes: Sequence[tuple[int, int]], k2: int, recorded: int) -> list[tuple[int, int]]:
     """Return the passes (drafted, right) of a request at a smaller k2 than the recorded one.
 
-    A recorded pass with more right tokens than k2 allows becomes a full pass, and the next pass drafts the rest of the
-    same line. After a full draft that was right to its end, the line is assumed to continue with the next recorded
-    pass, and the target's own token between the two is assumed to be drafted.
+    A pass with more right tokens than k2 allows becomes a full pass, and the next pass drafts the rest of the same
+    line. After a full draft that was right to its end, the line is assumed to continue with the next recorded pass,
+    and the target's own token between the two to be drafted.
 
     >>> split_passes([(7, 5), (7, 1), (0, 0)], 4, 8)
     [(3, 3), (3, 1), (3, 1), (0, 0)]

@@ -86,8 +86,12 @@ class Trials:
         variant : seed of a resampled profile (see `calibrate.replay.system.system_of`); None for the best estimates.
         tokens_per_pass : in place of the value of the token-level method's model, >= 1.
         same_passes : whether a variant uses the passes of the best estimates, with times scaled to its own mean tokens
-            per pass, so that few answers suffice to estimate its effect; else it draws its own passes.
+            per pass, so that few answers suffice to estimate its effect.
         in_flight : answers in flight, whose engine times it has where they were measured, >= 1.
+
+        Raises
+        ------
+        ParameterError : the profile lacks data for it, a token-level method's record among them.
         """
         system = self._made(configuration, variant, tokens_per_pass)
         if same_passes and system.passes:
@@ -156,12 +160,7 @@ class Trials:
         return what
 
     def token_model(self, configuration: Configuration) -> TokenModel | None:
-        """Return the model of a configuration's token level; None if it has none.
-
-        Raises
-        ------
-        ParameterError : a token-level method without a record in the profile.
-        """
+        """Return the model of a configuration's token level; None if it has none. Errors are those of `trial`."""
         self._refuse_unknown(configuration)
         return self.token_level.model(configuration, self._suited(configuration, None))
 
@@ -174,9 +173,7 @@ class Trials:
     def fits(self, configuration: Configuration) -> Mapping[str, CostFit]:
         """Return the fits of the engines' costs in a configuration's use, with its token level; empty: no timings.
 
-        Raises
-        ------
-        ParameterError : a token-level method without a record in the profile.
+        Errors are those of `trial`.
         """
         system, model = self._suited(configuration, None), self.token_model(configuration)
         fits = system.fits.get(system.use, {})

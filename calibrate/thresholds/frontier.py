@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from numpy.typing import ArrayLike
 
@@ -34,13 +34,9 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frontier:
-    """All thresholds, and the chosen one."""
-
-    points: tuple[Point, ...]
-    """The safest first."""
+class _Choice:
     chosen: int | None
-    """Index of the certified point with the largest speedup; None if none is certified."""
+    """Index of the best certified threshold; None if none is certified."""
     bound: Bound
     verdict: str
     """Recommendation, in a sentence."""
@@ -48,6 +44,28 @@ class Frontier:
     """Effect of more labels, in a sentence."""
     labels_needed: int | None
     """Labelled units in all to certify the next threshold at its observed risk; None if no number suffices."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frontier(_Choice):
+    """All thresholds, and the chosen one, which has the largest speedup."""
+
+    points: tuple[Point, ...]
+    """The safest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cascade(_Choice):
+    """The gate of a cascade: every gamma with its risk and cost, and the cheapest that is certified."""
+
+    rows: tuple[TestedThreshold, ...]
+    """The largest gamma first; ``accepted`` is the coverage, the share of decisions that the gate keeps."""
+    costs: tuple[float, ...]
+    """Expected cost of verifying one step at each gamma, in the unit of the two costs."""
+    judge_cost: float
+    """Cost of verification by the judge, without a gate."""
+    break_even: float
+    """Escalation below which the cascade costs less than the judge without a gate, [-]."""
 
 
 def frontier(
@@ -65,15 +83,8 @@ def frontier(
     points = tuple(Point(row=row, speedup=speedup(row.threshold)) for row in rows)
     passed = [i for i, row in enumerate(rows) if row.status == "certified"]
     chosen = max(passed, key=lambda i: (points[i].speedup.value, -i)) if passed else None
-    following = _next(rows)
-    return Frontier(
-        points=points,
-        chosen=chosen,
-        bound=bound,
-        verdict=_verdict(None if chosen is None else points[chosen], bound),
-        advice=_advice(rows, bound),
-        labels_needed=None if following is None else following.units_needed,
-    )
+    verdict = _verdict(None if chosen is None else points[chosen], bound)
+    return Frontier(points=points, chosen=chosen, bound=bound, verdict=verdict, **_more_labels(rows, bound))
 
 
 _RISK_WORDS: Final = {
@@ -96,59 +107,33 @@ def _verdict(best: Point | None, bound: Bound) -> str:
     )
 
 
-def _next(rows: Sequence[TestedThreshold]) -> TestedThreshold | None:
-    """The threshold that more labels certify next: where the last walk ended, or else where a walk can start first."""
+def _more_labels(rows: Sequence[TestedThreshold], bound: Bound) -> dict[str, Any]:
+    """Advice, and labels for the threshold that they certify next: where the last walk ended, or one can start."""
     deepest = max((i for i, row in enumerate(rows) if row.status == "certified"), default=-1)
     failed = [row for i, row in enumerate(rows) if row.status == "failed" and i > deepest]
-    if failed:
-        return failed[0]
     waiting = [row for row in rows if row.status == "too few" and row.units_needed is not None]
-    return min(waiting, key=lambda row: row.units_needed or 0, default=None)
-
-
-def _advice(rows: Sequence[TestedThreshold], bound: Bound) -> str:
-    row = _next(rows)
-    if row is None:
-        if rows[-1].status == "certified":
-            return "Every threshold is certified: more labels change nothing."
-        observed = [row.risk for row in rows if row.trials]
-        if not observed:
-            return "No threshold accepts anything: nothing can be certified."
-        return (
-            f"No number of labels would certify a threshold: the lowest observed risk, {min(observed):.3g}, is not "
-            "below the level."
+    row = failed[0] if failed else min(waiting, key=lambda one: one.units_needed or 0, default=None)
+    observed = [one.risk for one in rows if one.trials]
+    if row is not None and row.units_needed is not None:
+        advice = (
+            f"At its observed risk of {row.risk:.3g}, threshold {row.threshold:.6g} would pass with about "
+            f"{row.units_needed:,} labelled {bound.unit} of this kind in all."
         )
-    if row.units_needed is None:
-        return (
+    elif row is not None:
+        advice = (
             f"No number of labels would certify threshold {row.threshold:.6g}: its observed risk {row.risk:.3g} is "
             "not below the level."
         )
-    return (
-        f"At its observed risk of {row.risk:.3g}, threshold {row.threshold:.6g} would pass with about "
-        f"{row.units_needed:,} labelled {bound.unit} of this kind in all."
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cascade:
-    """The gate of a cascade: every gamma with its risk and cost, and the cheapest that is certified."""
-
-    rows: tuple[TestedThreshold, ...]
-    """The largest gamma first; ``accepted`` is the coverage, the share of decisions that the gate keeps."""
-    costs: tuple[float, ...]
-    """Expected cost of verifying one step at each gamma, in the unit of the two costs."""
-    chosen: int | None
-    judge_cost: float
-    """Cost of verification by the judge, without a gate."""
-    break_even: float
-    """Escalation below which the cascade costs less than the judge without a gate, [-]."""
-    bound: Bound
-    verdict: str
-    """Recommendation, in a sentence."""
-    advice: str
-    """Effect of more labels, in a sentence."""
-    labels_needed: int | None
-    """As in `Frontier`."""
+    elif rows[-1].status == "certified":
+        advice = "Every threshold is certified: more labels change nothing."
+    elif not observed:
+        advice = "No threshold accepts anything: nothing can be certified."
+    else:
+        advice = (
+            f"No number of labels would certify a threshold: the lowest observed risk, {min(observed):.3g}, is not "
+            "below the level."
+        )
+    return {"advice": advice, "labels_needed": None if row is None else row.units_needed}
 
 
 def cascade(
@@ -183,7 +168,6 @@ def cascade(
             f"gamma = {rows[chosen].threshold:.6g}: keeps {100 * rows[chosen].accepted:.0f} % of the decisions, costs "
             f"{costs[chosen]:.4g} per step against {judge_cost:.4g} for the judge without a gate; {sure}."
         )
-    following = _next(rows)
     return Cascade(
         rows=rows,
         costs=costs,
@@ -192,6 +176,5 @@ def cascade(
         break_even=float(break_even_escalation(gate_cost, judge_cost)),
         bound=bound,
         verdict=verdict,
-        advice=_advice(rows, bound),
-        labels_needed=None if following is None else following.units_needed,
+        **_more_labels(rows, bound),
     )

@@ -26,7 +26,6 @@ __all__ = [
     "ScoreKind",
     "check_scores",
     "decisions_of_profile",
-    "decisions_of_rows",
     "default_grid",
     "read_decisions",
     "rejudged",
@@ -61,8 +60,19 @@ class LabelledDecisions:
     """Description of the source."""
 
 
-def read_decisions(path: str | os.PathLike[str], *, gate: bool = False) -> LabelledDecisions:
-    """Read decisions from a file of JSON lines.
+class _Decision(NamedTuple):
+    """A line of a file, or a judged step of a profile; None stands for unknown."""
+
+    score: float | None
+    right: bool | None
+    """Whether accepting is right."""
+    answer: str | None
+
+
+def read_decisions(
+    pairs: str | os.PathLike[str] | Sequence[Mapping[str, Any]], *, gate: bool = False
+) -> LabelledDecisions:
+    """Read decisions from a file of JSON lines, or from the objects on its lines.
 
     Each line is an object with ``score`` (higher is safer; negate a distance), ``label`` (true: accepting is right)
     and optionally ``answer`` (the answer that it belongs to). For a gate: ``gate``, the probability of "same meaning"
@@ -73,29 +83,11 @@ def read_decisions(path: str | os.PathLike[str], *, gate: bool = False) -> Label
     ------
     SchemaError : the file cannot be read, a line is not such an object, or only some decisions name an answer.
     """
-    return _labelled(json_lines(read_text(path, "decisions"), str(path)), str(path), gate=gate)
-
-
-def decisions_of_rows(rows: Sequence[Mapping[str, Any]], *, gate: bool = False) -> LabelledDecisions:
-    """As `read_decisions`, from rows that have been parsed.
-
-    Raises
-    ------
-    SchemaError : a row does not have the form of a line of the file.
-    """
-    return _labelled(enumerate(rows, 1), "rows", gate=gate)
-
-
-class _Decision(NamedTuple):
-    """A line of a file, or a judged step of a profile; None stands for unknown."""
-
-    score: float | None
-    right: bool | None
-    """Whether accepting is right."""
-    answer: str | None
-
-
-def _labelled(rows: Iterable[tuple[int, Any]], source: str, *, gate: bool) -> LabelledDecisions:
+    rows: Iterable[tuple[int, Any]]
+    if isinstance(pairs, str | os.PathLike):
+        rows, source = json_lines(read_text(pairs, "decisions"), str(pairs)), str(pairs)
+    else:
+        rows, source = enumerate(pairs, 1), "rows"
     decisions = {line: _decision(f"{source}:{line}", row, gate=gate) for line, row in rows}
     unnamed = [line for line, decision in decisions.items() if decision.answer is None]
     if unnamed and len(unnamed) < len(decisions):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from calibrate.engines.prometheus import Sample, SpecDecode, parse_metrics
@@ -59,7 +60,7 @@ def curve_of_metrics(dumps: Sequence[tuple[str, str]], k: int | None = None) -> 
         return curve
     if not 1 <= k < curve.k:
         raise ParameterError("k", k, f"must be in [1, {curve.k}], the positions that the metrics count")
-    return AcceptanceCurve(unconditional=curve.unconditional[:k], hit_rate=curve.hit_rate)
+    return replace(curve, unconditional=curve.unconditional[:k])
 
 
 def _samples(text: str, source: str) -> list[Sample]:
@@ -80,7 +81,7 @@ def _by_position(counted: SpecDecode) -> AcceptanceCurve:
     if not counted.accepted_at:
         k = max(round(counted.drafted / counted.drafts), 1)
         length = 1.0 + counted.accepted / counted.drafts
-        return AcceptanceCurve(unconditional=AcceptanceCurve.from_length(length, k).unconditional, hit_rate=hit_rate)
+        return replace(AcceptanceCurve.from_length(length, k), hit_rate=hit_rate)
     rates: list[float] = []
     for accepted in counted.accepted_at:  # read while requests end, a position may be ahead of the one before
         rates.append(min(accepted / counted.drafts, rates[-1] if rates else 1.0))

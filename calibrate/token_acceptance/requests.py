@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from calibrate.record.json_text import load_json, number
@@ -101,7 +101,7 @@ class RequestAcceptance:
         passes = 0 if self.n_tokens is None else self.n_tokens - 1 - self.n_accepted
         if passes < self.n_steps:  # also where the answer was cut inside its last draft
             return plain
-        return AcceptanceCurve(unconditional=plain.unconditional, hit_rate=self.n_steps / passes)
+        return replace(plain, hit_rate=self.n_steps / passes)
 
 
 def _count(value: Any, where: str) -> int:

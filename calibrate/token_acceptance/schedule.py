@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -196,18 +196,15 @@ class DynamicStats:
 
     def best(self, batch: int) -> int:
         """The K with the most tokens per millisecond at a measured batch size; the smaller of equals."""
-        limit = min(self.curve.k, max(self.pass_ms[batch]))
+        depths = range(min(self.curve.k, max(self.pass_ms[batch])) + 1)
         hit = 1.0 if self.curve.hit_rate is None else self.curve.hit_rate
-        accepted = [self.curve.figure("length-without-bonus", k) for k in range(limit + 1)]
-        goodput = [(1.0 + hit * accepted[k]) / self.milliseconds(batch, k) for k in range(limit + 1)]
-        top = max(goodput)
-        return next(k for k, value in enumerate(goodput) if value >= top * (1.0 - 1e-12))
+        accepted = [self.curve.figure("length-without-bonus", k) for k in depths]
+        goodput = [(1.0 + hit * accepted[k]) / self.milliseconds(batch, k) for k in depths]
+        return next(k for k, value in enumerate(goodput) if value >= max(goodput) * (1.0 - 1e-12))
 
     def limited(self, k: int) -> DynamicStats:
         """The same statistics for drafts of at most ``k`` tokens, >= 1; times in between are kept for interpolation."""
-        depth = min(k, self.curve.k)
-        curve = AcceptanceCurve(unconditional=self.curve.unconditional[:depth], hit_rate=self.curve.hit_rate)
-        return DynamicStats(curve=curve, pass_ms=self.pass_ms, is_online=self.is_online)
+        return replace(self, curve=replace(self.curve, unconditional=self.curve.unconditional[:k]))
 
     def schedule(self, max_batch: int | None = None) -> Schedule:
         """The best K for each measured batch size, as ranges up to ``max_batch`` (default the largest measured)."""

@@ -13,7 +13,6 @@ from calibrate.thresholds.labelled_decisions import (
     LabelledDecisions,
     check_scores,
     decisions_of_profile,
-    decisions_of_rows,
     default_grid,
     read_decisions,
 )
@@ -134,7 +133,7 @@ def _of_profile(of: Profile | str | Path, label: str, configuration: Configurati
 
 
 def _of_pairs(pairs: Pairs, c1: float | None, k1: int) -> _Known:
-    labelled = _read(pairs, gate=False)
+    labelled = read_decisions(pairs)
     if c1 is None:
         raise ParameterError("c1", None, "must be given with pairs: draft / target step time")
     rests_on = f"closed form f_async(share accepted, c1 = {c1:g}, k1 = {k1})"
@@ -150,11 +149,7 @@ def _gated(
     if gate_cost is None or judge_cost is None:
         name = "gate_cost" if gate_cost is None else "judge_cost"
         raise ParameterError(name, None, "must be given for a gate: cost of one verification")
-    return _read(pairs, gate=True), gate_cost, judge_cost
-
-
-def _read(pairs: Pairs, *, gate: bool) -> LabelledDecisions:
-    return read_decisions(pairs, gate=gate) if isinstance(pairs, (str, Path)) else decisions_of_rows(pairs, gate=gate)
+    return read_decisions(pairs, gate=True), gate_cost, judge_cost
 
 
 def _configuration(method: str, k1: int) -> Configuration:

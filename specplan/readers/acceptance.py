@@ -47,7 +47,7 @@ class ReadAcceptance:
     convention: str
     """What the source's figures are, in words."""
     method: str = ""
-    """Whose curve it is, as engines call the method; empty: the source does not say."""
+    """Method that drafts, as engines call it; empty: the source does not say."""
     counted: bool = False
     """Whether a server counted it by position."""
 
@@ -87,17 +87,16 @@ def read_acceptance(
             return _file(sources[0], k, form)
     if model or mode:
         raise ParameterError("acceptance", f"#{mode or model}", "names a row, which only files of lengths (YAML) have")
-    return _metrics([(source, _page(source)) for source in sources], k)
+    dumps = []
+    for source in sources:
+        if is_address(source):
+            from calibrate.engines.http.metrics_page import pages
 
-
-def _page(source: str) -> str:
-    """A page of metrics: of a server, what it has counted since its start."""
-    if not is_address(source):
-        return read_text(source, _WHAT)
-    from calibrate.engines.http.metrics_page import pages
-
-    with closing(pages(source, 2, 1.0, on_page=lambda: None)) as read:  # type: ignore[type-var]  # a generator
-        return next(read)[0]
+            with closing(pages(source, 2, 1.0, on_page=lambda: None)) as read:  # type: ignore[type-var]  # a generator
+                dumps.append((source, next(read)[0]))
+        else:
+            dumps.append((source, read_text(source, _WHAT)))
+    return _metrics(dumps, k)
 
 
 def _file(source: str, k: int | None, form: str) -> ReadAcceptance:
@@ -116,9 +115,8 @@ def _file(source: str, k: int | None, form: str) -> ReadAcceptance:
 
 
 def _metrics(dumps: Sequence[tuple[str, str]], k: int | None) -> ReadAcceptance:
-    by_length = all("sglang:spec_accept_length" in text for _, text in dumps)
     curve = curve_of_metrics(dumps, k)
-    if by_length:
+    if all("sglang:spec_accept_length" in text for _, text in dumps):
         length = curve.figure("length-with-bonus")
         return ReadAcceptance(curve=curve, convention=f"mean length {length:.3g} with the bonus token at k = {curve.k}")
     return ReadAcceptance(curve=curve, convention="counts by position of /metrics", counted=True)

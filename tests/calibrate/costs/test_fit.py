@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from measured_profiles import swept
 
-from calibrate.costs.fit import CostFit, fit_cost, slowdown_of
-from calibrate.costs.resampling import resampled_answers
+from calibrate.costs.fit import CostFit, fit_cost, resampled_answers, slowdown_of
 from calibrate.costs.sweep import fit_passes
 from calibrate.record.engine_records import (
     ClientsInUse,

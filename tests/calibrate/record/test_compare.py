@@ -13,11 +13,10 @@ from measured_profiles import measured, position
 from scipy import stats
 
 from calibrate.record.answer_records import RecordedAnswer
-from calibrate.record.compare import compare, settings_that_differ
+from calibrate.record.compare import Share, compare, log_ratio, newcombe, settings_that_differ
 from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
 from calibrate.record.library import bundled
 from calibrate.record.profile import Profile
-from calibrate.record.two_samples import Share, log_ratio, newcombe
 from sim.estimate import Estimate
 from theory.errors import ParameterError
 

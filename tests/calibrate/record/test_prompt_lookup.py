@@ -43,18 +43,6 @@ def test_counts_by_hand() -> None:
     assert record.accepted_at == [1, 1]
 
 
-@given(st.lists(st.tuples(TOKENS, TOKENS), min_size=1, max_size=4), st.integers(1, 3), st.integers(1, 5))
-def test_conservation(texts: list[tuple[list[int], list[int]]], max_ngram: int, n: int) -> None:
-    record = count_acceptance(texts, max_ngram=max_ngram, n_speculative=n)
-    accepted = sum(record.accepted_at)
-    assert record.tokens == sum(len(generated) for _, generated in texts)
-    # Every pass emits one token of the target's own and what it accepted; the last pass of a text may emit none.
-    assert record.tokens <= record.passes + accepted <= record.tokens + len(texts)
-    assert sorted(record.accepted_at, reverse=True) == record.accepted_at
-    assert all(a <= d for a, d in zip(record.accepted_at, record.drafted_at, strict=True))
-    assert record.drafted_at[0] == record.drafts
-
-
 test_bad_counts = refused(
     lambda max_ngram, n: count_acceptance([], max_ngram=max_ngram, n_speculative=n),
     *((*counts, "must be an integer >= 1") for counts in ((0, 1), (1, 0), (-1, 3))),

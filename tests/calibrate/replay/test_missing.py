@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from measured_profiles import measured
-from simpy import Environment
 
 from calibrate.record.library import bundled
 from calibrate.record.profile import Profile
@@ -15,8 +14,6 @@ from calibrate.replay.system import system_of
 from calibrate.replay.trials import Trials
 from sim.catalogue import methods
 from sim.configuration import Configuration
-from sim.operations import Step, Verify, prompt
-from sim.roles import JUDGE
 from sim.serving.load_run import LoadRun, Window
 from theory.errors import ParameterError
 
@@ -85,18 +82,6 @@ def test_assumptions_are_drawn_for_variants_and_only_for_them() -> None:
         assert max(off) > HALF_WIDTHS[name] / 2
     assert all(isinstance(one.lengths.limit, int) for one in drawn)
     assert min(one.acceptance.persistence for one in drawn) >= 0.0
-
-
-def test_verdicts_of_a_published_judge_overlap() -> None:
-    """Two at once take as long as one."""
-    engine = system_of(PUBLISHED).engines()[JUDGE]
-    env, ended = Environment(), []
-    engine.attach(env)
-    step = Step(prompt(), "draft", 10)
-    for _ in range(2):
-        engine.submit(Verify(step, step), 1, 20, 20, lambda operation: ended.append(env.now))
-    env.run()
-    assert ended == [PUBLISHED.published.verify_s.value] * 2
 
 
 def test_texts_are_left_out_where_several_drafts_are_wanted() -> None:

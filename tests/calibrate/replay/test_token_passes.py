@@ -212,21 +212,6 @@ def test_counted_passes_take_as_long_as_the_method_s_own_at_other_settings() -> 
     assert decoding.cost.iteration(1, 64.0) == pytest.approx(0.012, rel=1e-6)
 
 
-def test_a_resample_draws_other_answers() -> None:
-    """Answers of 1 and of 3 tokens per pass: their mean moves with the resample, the same one for the same seed."""
-    slow, fast = [(2, 0)] * 20, [(2, 2)] * 7
-    answers = [
-        TokenAnswer(problem=str(i), requests=[TokenRequest(tokens=STEP_TOKENS, passes=slow if i % 2 else fast)])
-        for i in range(8)
-    ]
-    profile = PLAIN.model_copy(update={"token": [TokenRecord.counted("draft-model", {"k2": 3}, answers)]})
-
-    fits = system_of(profile).fits
-    drawn = [token_decoding(profile, "draft-model", {"k2": 3}, fits, np.random.default_rng(i)) for i in (1, 1, 2, 3, 4)]
-    assert drawn[0].tokens_per_pass == drawn[1].tokens_per_pass
-    assert len({one.tokens_per_pass for one in drawn}) > 1
-
-
 @given(recorded=passes, k2=st.integers(2, 14))
 def test_split_passes_lose_no_token(recorded: list[tuple[int, int]], k2: int) -> None:
     split = split_passes(recorded, k2, 13)

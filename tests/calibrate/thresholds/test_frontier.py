@@ -16,7 +16,6 @@ from calibrate.thresholds.labelled_decisions import (
     LabelledDecisions,
     check_scores,
     decisions_of_profile,
-    decisions_of_rows,
     default_grid,
     read_decisions,
     rejudged,
@@ -76,11 +75,11 @@ def test_bad_lines_are_refused_with_their_place(tmp_path: Path, row: object, mes
 
 def test_a_gate_errs_where_it_keeps_what_the_judge_would_not() -> None:
     rows = [(0.9, True), (0.9, False), (0.2, True), (0.2, False)]
-    decisions = decisions_of_rows([{"gate": p, "judge": judge} for p, judge in rows], gate=True).decisions
+    decisions = read_decisions([{"gate": p, "judge": judge} for p, judge in rows], gate=True).decisions
     assert decisions.scores.tolist() == [0.9, 0.9, 0.8, 0.8]
     assert decisions.wrong.tolist() == [False, True, True, False]
     with pytest.raises(SchemaError, match="gate: must be a probability"):
-        decisions_of_rows([{"gate": 1.5, "judge": True}], gate=True)
+        read_decisions([{"gate": 1.5, "judge": True}], gate=True)
 
 
 def test_pairs_of_a_profile_carry_the_answer_and_the_chosen_truth() -> None:

@@ -180,7 +180,6 @@ def drawn(draws: int, n: int, seed: int) -> tuple[NDArray[np.float64], NDArray[n
 
 
 TRUE_RISK = 0.15 * (1.0 - GRID)  # mean of 0.3 (1 - s) over s uniform above the threshold
-TRUE_JOINT = TRUE_RISK * (1.0 - GRID)
 
 
 @pytest.mark.parametrize(("level", "delta"), [(0.05, 0.2), (0.08, 0.05)])
@@ -192,23 +191,6 @@ def test_wrong_given_accepted_is_covered(level: float, delta: float) -> None:
     violated = (certified & (level < TRUE_RISK)).any(axis=1)
     assert_rate_at_most(int(violated.sum()), 2000, delta)
     assert certified.any(axis=1).mean() > 0.5  # it does certify something, so the promise is not kept by silence
-
-
-def test_accepted_and_wrong_is_covered() -> None:
-    failures, _ = drawn(4000, 400, seed=2)
-    certified, _ = fixed_sequence(binomial_p_value(failures, 400.0, 0.05), 0.1)
-    violated = (certified & (TRUE_JOINT > 0.05)).any(axis=1)
-    assert_rate_at_most(int(violated.sum()), 4000, 0.1)
-    assert certified.any(axis=1).mean() > 0.9
-
-
-def test_the_plug_in_threshold_breaks_the_promise() -> None:
-    """The mutant: take the lowest threshold whose observed rate is within the level."""
-    failures, accepted = drawn(4000, 600, seed=1)
-    fine = failures / np.maximum(accepted, 1.0) <= 0.08
-    lowest = GRID.size - 1 - fine[:, ::-1].argmax(axis=1)
-    violated = fine.any(axis=1) & (TRUE_RISK[lowest] > 0.08)
-    assert stats.binom.sf(violated.sum() - 1, 4000, 0.05) < FALSE_ALARM
 
 
 def clustered(rng: np.random.Generator, risk: float, n_answers: int) -> Decisions:

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refused
 
-from calibrate.record.prompt_lookup import count_acceptance
 from calibrate.token_acceptance.curves import FIGURES, AcceptanceCurve
-from theory import expected_tokens
 from theory.errors import ParameterError
 
 RATE = st.floats(0.0, 1.0, allow_subnormal=False)
@@ -54,21 +52,6 @@ def test_noisy_lengths_give_the_nearest_curve(shares: list[float]) -> None:
         assert distance(found) <= distance(AcceptanceCurve.of(part, "unconditional")) + 1e-6
 
 
-@given(CURVES)
-def test_figures_of_a_curve_agree_with_each_other(curve: AcceptanceCurve) -> None:
-    length = curve.figure("length-with-bonus")
-    assert 1.0 <= length <= curve.k + 1.0
-    assert curve.figure("length-without-bonus") == pytest.approx(length - 1.0, rel=1e-12, abs=1e-12)
-    assert curve.figure("accepted-over-drafted") == pytest.approx((length - 1.0) / curve.k, rel=1e-12, abs=1e-12)
-
-
-def test_geometric_acceptance_is_the_closed_form() -> None:
-    """With the same conditional rate everywhere the length with bonus is Leviathan's expected tokens."""
-    curve = AcceptanceCurve.of([0.8] * 5, "conditional")
-    assert curve.figure("length-with-bonus") == pytest.approx(float(expected_tokens(0.8, 5)), rel=1e-14)
-    assert curve.unconditional[1] == pytest.approx(0.64)
-
-
 def test_a_curve_by_hand() -> None:
     curve = AcceptanceCurve.of([0.8, 0.4, 0.0, 0.0], "unconditional", hit_rate=0.5)
     assert curve.conditional() == (0.8, 0.5, 0.0, None)
@@ -88,14 +71,6 @@ def test_histogram_counts_from_the_end() -> None:
     curve = AcceptanceCurve.from_histogram([39, 1, 0, 3])
     assert curve.unconditional == pytest.approx((4 / 43, 3 / 43, 3 / 43))
     assert curve.figure("length-with-bonus") == pytest.approx(1.2325581395348837, rel=1e-15)
-
-
-def test_counts_of_a_lookup_give_its_tokens_per_pass() -> None:
-    text = [5, 1, 2, 3, 4, 1, 2, 3, 9, 1, 2, 8]
-    record = count_acceptance([([0], text)], max_ngram=2, n_speculative=3)
-    curve = AcceptanceCurve.from_counts(record)
-    assert curve.hit_rate == record.drafts / record.passes
-    assert 1 < curve.tokens_per_pass(3) == pytest.approx(len(text) / record.passes)
 
 
 test_impossible_rates_are_refused = refused(
