@@ -6,16 +6,16 @@ or what the server does to a request.
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
+from connections import in_thread
 from pair_servers import running
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -43,28 +43,49 @@ DRAFTED = Speculation(method="draft", k2=5, model=draft_path())
 disable_progress_bar()  # commands of the tests print to stderr what they have to say
 
 
-class Relaxed(DraftModel):
+REAL = draft_model.verify_drafts
+
+
+class Misjudged(DraftModel):
+    """Judges drafts by another function than `verify_drafts`."""
+
+    judge: Any
+
+    def _verify_samples(self, jobs: Sequence[Job], rows: Sequence[Rows], logits: torch.Tensor) -> list[Verdict]:
+        with patch.object(draft_model, "verify_drafts", self.judge):
+            return super()._verify_samples(jobs, rows, logits)
+
+
+class Relaxed(Misjudged):
     """Accepts with 1.5 p / q."""
 
-    def _verify_samples(self, jobs: Sequence[Job], rows: Sequence[Rows], logits: torch.Tensor) -> list[Verdict]:
-        with judged_by(lambda *given: REAL(*given[:3], [[u / 1.5 for u in line] for line in given[3]], given[4])):
-            return super()._verify_samples(jobs, rows, logits)
+    @staticmethod
+    def judge(*given: Any) -> list[list[int]]:
+        return REAL(*given[:3], [[u / 1.5 for u in line] for line in given[3]], given[4])
 
 
-class ResidualFromTarget(DraftModel):
-    """Draws from p after a rejection."""
-
-    def _verify_samples(self, jobs: Sequence[Job], rows: Sequence[Rows], logits: torch.Tensor) -> list[Verdict]:
-        with judged_by(residual_from_target):
-            return super()._verify_samples(jobs, rows, logits)
-
-
-class Unjudged(DraftModel):
+class Unjudged(Misjudged):
     """Takes every tenth draft without judging it."""
 
-    def _verify_samples(self, jobs: Sequence[Job], rows: Sequence[Rows], logits: torch.Tensor) -> list[Verdict]:
-        with judged_by(lambda *given: REAL(*given[:3], [[unjudged(u) for u in line] for line in given[3]], given[4])):
-            return super()._verify_samples(jobs, rows, logits)
+    @staticmethod
+    def judge(*given: Any) -> list[list[int]]:
+        tests = [[-1.0 if u < 0.1 else (u - 0.1) / 0.9 for u in line] for line in given[3]]
+        return REAL(*given[:3], tests, given[4])
+
+
+class ResidualFromTarget(Misjudged):
+    """Draws from p after a rejection."""
+
+    @staticmethod
+    def judge(*given: Any) -> list[list[int]]:
+        target, _, drafts, _, resamples = given
+        lines, first = REAL(*given), 0
+        for line, tokens, uniforms in zip(lines, drafts, resamples, strict=True):
+            n = len(line) - 1
+            if n < len(tokens):
+                line[-1] = invert(target[first + n][None], [uniforms[n]])[0]
+            first += len(tokens) + 1
+        return lines
 
 
 class Tempered(DraftModel):
@@ -116,52 +137,18 @@ class StaleCache(DraftModel):
         return verdicts
 
 
-PLANTED: dict[str, tuple[type[DraftModel], Sampling]] = {
-    "residual from p": (ResidualFromTarget, Sampling(temperature=1.0)),
-    "relaxed acceptance": (Relaxed, Sampling(temperature=1.0)),
-    "bonus from draft": (DraftBonus, Sampling(temperature=1.0)),
-    "draft's temperature": (Tempered, Sampling(temperature=1.0)),
-    "greedy draft": (Greedy, Sampling(temperature=1.0)),
-    "draft's tokens": (Unjudged, Sampling(temperature=1.0)),
-    "stale cache": (StaleCache, Sampling(temperature=1.0)),
+PLANTED: dict[str, tuple[Any, ...]] = {
+    "residual from p": (ResidualFromTarget,),
+    "relaxed acceptance": (Relaxed,),
+    "bonus from draft": (DraftBonus,),
+    "draft's temperature": (Tempered,),
+    "greedy draft": (Greedy,),
+    "draft's tokens": (Unjudged,),
+    "stale cache": (StaleCache,),
     "truncated top-p": (DraftModel, Sampling(temperature=1.0, top_p=0.9)),
     "target's temperature": (DraftModel, Sampling(temperature=0.8)),
 }
-"""Draft model and sampling of a server with each defect; the sampling takes the place of the requested one."""
-
-REAL = draft_model.verify_drafts
-
-
-@contextmanager
-def judged_by(judge: Any) -> Iterator[None]:
-    """Judge drafts by another function for a moment."""
-    draft_model.verify_drafts = judge
-    try:
-        yield
-    finally:
-        draft_model.verify_drafts = REAL
-
-
-def unjudged(u: float) -> float:
-    """A tenth of the uniform numbers becomes one that accepts any draft; the others stay uniform."""
-    return -1.0 if u < 0.1 else (u - 0.1) / 0.9
-
-
-def residual_from_target(
-    target: torch.Tensor,
-    draft: torch.Tensor,
-    drafts: Sequence[Sequence[int]],
-    tests: Sequence[Sequence[float]],
-    resamples: Sequence[Sequence[float]],
-) -> list[list[int]]:
-    """As `verify_drafts`, but the token after a rejection is drawn from the target's law."""
-    lines, first = REAL(target, draft, drafts, tests, resamples), 0
-    for line, tokens, uniforms in zip(lines, drafts, resamples, strict=True):
-        n = len(line) - 1
-        if n < len(tokens):
-            line[-1] = invert(target[first + n][None], [uniforms[n]])[0]
-        first += len(tokens) + 1
-    return lines
+"""Draft model of a server with each defect, and the sampling in place of the requested one, temperature 1."""
 
 
 class CertifiedServer:
@@ -193,14 +180,17 @@ class CertifiedServer:
         decoder = Decoder(model(folder), LIMITS.max_context + SPARE)
         self._batch = ContinuousBatch(decoder, None, frozenset(), LIMITS, methods)
 
-    @property
-    def app(self) -> Starlette:
+    async def start(self) -> None:
         routes = [
             Route("/v1/models", self._models),
             Route("/tokenize", self._tokenize, methods=["POST"]),
             Route("/v1/completions", self._completion, methods=["POST"]),
         ]
-        return Starlette(routes=routes)
+        self._running = running(Starlette(routes=routes))
+        self.url = await self._running.__aenter__()
+
+    async def stop(self) -> None:
+        await self._running.__aexit__(None, None, None)
 
     async def _models(self, request: Request) -> Response:
         return JSONResponse({"data": [{"id": self.name, "max_model_len": LIMITS.max_context}]})
@@ -272,21 +262,5 @@ def listed_logprobs(network: Any, ids: list[int], top: int) -> list[dict[str, An
 @contextmanager
 def served(server: CertifiedServer) -> Iterator[str]:
     """Serve in a thread of its own; yield the URL."""
-    ready, url, stop = threading.Event(), [""], asyncio.Event()
-    loops: list[asyncio.AbstractEventLoop] = []
-
-    async def serve() -> None:
-        async with running(server.app) as at:
-            url[0] = at
-            loops.append(asyncio.get_running_loop())
-            ready.set()
-            await stop.wait()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
-    thread.start()
-    assert ready.wait(30)
-    try:
-        yield url[0]
-    finally:
-        loops[0].call_soon_threadsafe(stop.set)
-        thread.join(30)
+    with in_thread(server):  # type: ignore[type-var]
+        yield server.url

@@ -133,7 +133,7 @@ def test_pieces_of_whole_steps_do_not_bias_short_blocks(spread: float) -> None:
             tokens, seconds = tokens + block.tokens, seconds + block.seconds
 
     meter, now = Meter(add), 0.0
-    for number in range(4000):
+    for number in range(2000):
         meter.aim(1, PLAIN)
         meter.starts(number, PLAIN, now)
         meter.aim(1, OWN)

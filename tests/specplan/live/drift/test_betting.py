@@ -56,7 +56,7 @@ def most_alarms(false_alarm: float = 0.05) -> float:
 def test_the_false_alarm_rate_holds_at_the_ends_of_an_interval_and_far_less_come_inside(
     p: float, false_alarm: float
 ) -> None:
-    stream = verdicts(np.random.default_rng(0), p, 5_000)
+    stream = verdicts(np.random.default_rng(0), p, 3_000)
     at_its_end, inside = interval(p, false_alarm=false_alarm), interval(p - 0.03, p + 0.03, false_alarm)
     assert np.isfinite(first_alarms(at_its_end, stream)).sum() <= most_alarms(false_alarm)
     assert np.isfinite(first_alarms(inside, stream)).sum() <= 2
@@ -65,7 +65,7 @@ def test_the_false_alarm_rate_holds_at_the_ends_of_an_interval_and_far_less_come
 def test_the_false_alarm_rate_holds_on_average_over_what_a_record_leaves_open() -> None:
     rng, p = np.random.default_rng(0), 0.8
     shares = rng.beta(RECORD * p + 0.5, RECORD * (1.0 - p) + 0.5, STREAMS)
-    assert np.isfinite(first_alarms(share(p, RECORD), verdicts(rng, shares, 5_000))).sum() <= most_alarms()
+    assert np.isfinite(first_alarms(share(p, RECORD), verdicts(rng, shares, 3_000))).sum() <= most_alarms()
 
 
 def test_it_holds_for_steps_that_are_alike_within_answers() -> None:

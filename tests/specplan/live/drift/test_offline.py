@@ -21,7 +21,7 @@ from specplan.live.explaining.window import windows
 from theory.errors import ParameterError
 
 SERVER = Planted(k=3, concurrency=4)
-MOMENTS = (20, 50, 80)
+MOMENTS = (15, 35, 55)
 
 
 def profile(server: Planted, method: str = "draft-model") -> Profile:
