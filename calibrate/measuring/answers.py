@@ -69,15 +69,12 @@ def outside_seconds(session: WallSession, clock: WallClock) -> dict[str, list[fl
     """
     seconds: dict[str, list[float]] = {}
     for i, o in enumerate(session.operations):
-        if isinstance(o.job, Generation | Choice) and not o.cancelled and not _queued(session.operations[:i], o, clock):
-            inside = o.job.times.end - o.job.times.prefill_start
-            seconds.setdefault(o.role, []).append(max(o.finished - o.started - inside, 0.0))
+        if isinstance(o.job, Generation | Choice) and not o.cancelled:
+            earlier, engine = session.operations[max(i - _RECENT, 0) : i], clock.engine(o.role)
+            if not any(one.finished > o.started and clock.engine(one.role) is engine for one in earlier):
+                inside = o.job.times.end - o.job.times.prefill_start
+                seconds.setdefault(o.role, []).append(max(o.finished - o.started - inside, 0.0))
     return seconds
-
-
-def _queued(earlier: Sequence[Operation], operation: Operation, clock: WallClock) -> bool:
-    engine = clock.engine(operation.role)
-    return any(o.finished > operation.started and clock.engine(o.role) is engine for o in reversed(earlier[-_RECENT:]))
 
 
 async def measure_answer(
@@ -104,11 +101,15 @@ async def measure_answer(
     await fresh()
     root = await clock.root(problem.prompt)
     baseline = await clock.run(autoregressive(root), stream=problem.name)
+    times = pairwise([baseline.started, *baseline.commit_times])
     record = RecordedAnswer(
         problem=problem.name,
         prompt_tokens=root.n_tokens,
         steps=[],
-        baseline=_baseline(baseline, problem, truth),
+        baseline=[  # one request: marks in its text, with the seconds between them
+            _record(problem, truth, step, end - begin, baseline.committed[:depth])
+            for depth, (step, (begin, end)) in enumerate(zip(baseline.committed, times, strict=True))
+        ],
         baseline_correct=None if truth is None else truth.answer_is_correct(problem.prompt, baseline.text),
     )
     ids = _token_ids(clock, problem, baseline)
@@ -128,7 +129,7 @@ async def measure_answer(
     by_both = {
         "steps": _step_records(paired, problem, truth),
         "answer_correct": None if truth is None else truth.answer_is_correct(problem.prompt, paired.text),
-        "alone": await _draft_answer(clock, root, problem, truth, inspection.scorers),
+        "alone": await _draft_answer(clock, root, problem, truth, inspection.scorers) if inspection.scorers else [],
     }
     return MeasuredAnswer(record=record.model_copy(update=by_both), token_ids=ids, role_seconds=_role_seconds(paired))
 
@@ -177,24 +178,10 @@ def _apart(one: Operation, other: Operation) -> bool:
 async def _draft_answer(
     clock: WallClock, root: Step, problem: Problem, truth: Truth | None, scorers: Sequence[str]
 ) -> list[Generated]:
-    """An answer of the draft without the target, with scores of its steps; None without scorers."""
-    if not scorers:
-        return []
+    """An answer of the draft without the target, with scores of its steps."""
     session = await clock.run(draft_trajectory(root, scorers=scorers), stream=problem.name)
-    opinions = _opinions(session)
-    steps = [o for o in session.operations if isinstance(o, Generate)]
-    return [
-        _draft_record(step, problem, truth, session.committed[:depth], opinions) for depth, step in enumerate(steps)
-    ]
-
-
-def _baseline(session: WallSession, problem: Problem, truth: Truth | None) -> list[Generated]:
-    """The steps of an answer that was one request: marks in its text, with the seconds between them."""
-    times = [session.started, *session.commit_times]
-    return [
-        _record(step, end - begin, problem, truth, session.committed[:depth])
-        for depth, (step, (begin, end)) in enumerate(zip(session.committed, pairwise(times), strict=True))
-    ]
+    opinions, steps = _opinions(session), [o for o in session.operations if isinstance(o, Generate)]
+    return [_written(problem, truth, o, session.committed[:depth], opinions) for depth, o in enumerate(steps)]
 
 
 def _step_records(session: WallSession, problem: Problem, truth: Truth | None) -> list[StepRecord]:
@@ -209,8 +196,8 @@ def _step_records(session: WallSession, problem: Problem, truth: Truth | None) -
         texts = draft.result.payload.text, target.result.payload.text
         records.append(
             StepRecord(
-                draft=_draft_record(draft, problem, truth, before, opinions),
-                target=_generated(target, problem, truth, before),
+                draft=_written(problem, truth, draft, before, opinions),
+                target=_written(problem, truth, target, before, {}),
                 verdict=VerdictRecord(
                     accepted=verify.result.accepted,
                     score=verify.result.score,
@@ -218,7 +205,7 @@ def _step_records(session: WallSession, problem: Problem, truth: Truth | None) -
                     prompt_tokens=verify.job.n_new_tokens if verify.job is not None else 0,
                     same_meaning=None if truth is None else truth.same_meaning(*texts),
                 ),
-                candidates=[_draft_record(o, problem, truth, before, opinions) for o in others],
+                candidates=[_written(problem, truth, o, before, opinions) for o in others],
             )
         )
     return records
@@ -244,13 +231,6 @@ def _opinions(session: WallSession) -> dict[int, dict[str, Any]]:
     return opinions
 
 
-def _draft_record(
-    draft: Generate, problem: Problem, truth: Truth | None, before: Sequence[Step], opinions: dict[int, dict[str, Any]]
-) -> Generated:
-    """The record of a draft, with verdicts and scores other than the judge's decision."""
-    return _generated(draft, problem, truth, before).model_copy(update=opinions[id(draft.result)])
-
-
 def _role_seconds(session: WallSession) -> dict[str, list[float]]:
     seconds: dict[str, list[float]] = {}
     for o in session.operations:
@@ -259,11 +239,15 @@ def _role_seconds(session: WallSession) -> dict[str, list[float]]:
     return seconds
 
 
-def _generated(operation: Operation, problem: Problem, truth: Truth | None, before: Sequence[Step]) -> Generated:
-    return _record(operation.result, operation.finished - operation.started, problem, truth, before)
+def _written(
+    problem: Problem, truth: Truth | None, operation: Operation, before: Sequence[Step], opinions: dict[int, Any]
+) -> Generated:
+    """The record of a generated step, with verdicts and scores other than the judge's decision on a first draft."""
+    record = _record(problem, truth, operation.result, operation.finished - operation.started, before)
+    return record.model_copy(update=opinions[id(operation.result)] if opinions else {})
 
 
-def _record(step: Step, seconds: float, problem: Problem, truth: Truth | None, before: Sequence[Step]) -> Generated:
+def _record(problem: Problem, truth: Truth | None, step: Step, seconds: float, before: Sequence[Step]) -> Generated:
     correct = None
     if truth is not None:
         previous = [earlier.payload.text for earlier in before]

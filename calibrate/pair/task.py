@@ -292,21 +292,16 @@ def meaning_is_correct(problem: Problem, state: State, meaning: Meaning | None) 
     at_end = state.n_done == len(problem.operations)
     if meaning.kind == "final":
         return at_end and meaning.result == state.total
-    return not at_end and _is_next(problem, state, meaning)
+    if at_end or meaning.kind != "operation" or not is_next_move(problem, state, meaning):
+        return False
+    stated = meaning.before is None or meaning.before == state.total
+    return stated and meaning.result == apply_operation(meaning.operation, meaning.operand, state.total)
 
 
 def is_next_move(problem: Problem, state: State, meaning: Meaning) -> bool:
     """Whether a step is about the operation that is next in the question, of which there must be one."""
     wanted = (*problem.operations[state.n_done], state.n_done + 1)
     return (meaning.operation, meaning.operand, meaning.month) == wanted
-
-
-def _is_next(problem: Problem, state: State, meaning: Meaning) -> bool:
-    """Whether a step applies the operation that is next in the question."""
-    if meaning.kind != "operation" or state.total is None or not is_next_move(problem, state, meaning):
-        return False
-    stated = meaning.before is None or meaning.before == state.total
-    return stated and meaning.result == apply_operation(meaning.operation, meaning.operand, state.total)
 
 
 def _problem(question: str) -> Problem:

@@ -2,31 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrate.engines.torch.job import Job
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from calibrate.engines.torch.batch import ContinuousBatch
-    from calibrate.engines.torch.job import Job
     from calibrate.engines.torch.kv_cache import KvCache
 
-__all__ = ["answered", "random_model", "tokens_in", "told"]
+__all__ = ["advanced", "answered", "finish", "job", "random_model", "random_prompts", "tokens_in", "told"]
+
+_IDS = count(1)
+
+
+def job(prompt: Iterable[int], max_tokens: int = 30, **options: Any) -> Job:
+    """A request with an id of its own, which does not end with the text unless it is said to."""
+    return Job(id=next(_IDS), prompt=list(prompt), max_tokens=max_tokens, **{"ignore_eos": True, **options})
+
+
+def random_prompts(n: int, vocabulary: int, seed: int = 0) -> list[list[int]]:
+    """Prompts of 2 to 29 tokens."""
+    rng = np.random.default_rng(seed)
+    return [rng.integers(1, vocabulary, rng.integers(2, 30)).tolist() for _ in range(n)]
 
 
 def answered(batch: ContinuousBatch, *jobs: Job) -> list[Job]:
     """Run everything to its end; return these jobs."""
-    for job in jobs:
-        batch.submit(job)
+    for one in jobs:
+        batch.submit(one)
     while batch.busy:
+        batch.advance()
+    return list(jobs)
+
+
+def finish(batch: ContinuousBatch, *jobs: Job) -> list[list[int]]:
+    """The tokens of these jobs after everything has run to its end."""
+    return [one.tokens for one in answered(batch, *jobs)]
+
+
+def advanced(batch: ContinuousBatch, n_passes: int, *jobs: Job) -> list[Job]:
+    """Submit jobs, and run some passes."""
+    for one in jobs:
+        batch.submit(one)
+    for _ in range(n_passes):
         batch.advance()
     return list(jobs)
 
 
 def told(jobs: Sequence[Job]) -> list[tuple[list[int], str, str, int]]:
     """What jobs say, and how they ended."""
-    return [(job.tokens, job.text, job.finish, job.n_generated) for job in jobs]
+    return [(one.tokens, one.text, one.finish, one.n_generated) for one in jobs]
 
 
 def tokens_in(cache: KvCache, row: int) -> list[int]:

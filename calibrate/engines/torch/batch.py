@@ -17,7 +17,7 @@ from calibrate.engines.sampling import draw, uniform
 from calibrate.engines.sending import picked
 from calibrate.engines.stop_strings import StopFinder
 from calibrate.engines.torch.job import SPARE, Job, Limits
-from calibrate.engines.torch.likelihood import forget_scored, token_logprobs
+from calibrate.engines.torch.likelihood import token_logprobs
 from calibrate.engines.torch.token_methods.jacobi import JacobiDecoding
 from calibrate.engines.torch.token_methods.lookahead_batch import LookaheadDecoding
 from calibrate.engines.torch.token_methods.protocol import NGram, Noise, OneHot, Rows, TokenMethod, Verdict
@@ -138,8 +138,8 @@ class ContinuousBatch:
         row = len(self._running)
         self.cache.reserve(min(n + 1, self.limits.max_context))
         job.n_cached = self.cache.admit(job.prompt)
-        if job.n_scored:
-            job.n_cached = forget_scored(self.cache, row, n - job.n_scored)
+        if job.n_scored:  # the token before the first scored one has the logits of that
+            job.n_cached = min(job.n_cached, n - job.n_scored - 1)
         self._running.append(job)
         method, hidden = self._method(job), None
         job.n_cached = method.join(job, job.n_cached)

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     from calibrate.engines.protocol import Times
     from calibrate.engines.torch.decoder import Decoder
-    from calibrate.engines.torch.kv_cache import KvCache
 
-__all__ = ["Likelihood", "TellsLikelihood", "forget_scored", "token_logprobs"]
+__all__ = ["Likelihood", "TellsLikelihood", "token_logprobs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +49,6 @@ class TellsLikelihood(Protocol):
         ParameterError : ``n_scored`` is not in [1, tokens of the prompt - 1], or ``temperature`` is not positive.
         CalibrationError : the engine refused, failed or died.
         """
-
-
-def forget_scored(cache: KvCache, row: int, n_before: int) -> int:
-    """Cut a row before the first token whose logits are needed; return the remaining number of tokens."""
-    cache.truncate(row, n_before - 1)
-    return int(cache.length[row])
 
 
 def token_logprobs(

@@ -6,14 +6,13 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
 import recorded_graphs
 import torch
-from torch_jobs import answered
+from torch_jobs import answered, job
 
 from calibrate import pair
 from calibrate.engines.protocol import Request, Sampling
@@ -38,7 +37,6 @@ from theory.errors import CalibrationError
 CPU = torch.device("cpu")
 LIMITS = Limits(max_batch=4, n_idle=3, max_context=400)
 CONTEXT = LIMITS.max_context + SPARE
-IDS = count(1)
 TOLERANCE = {"cpu": 1e-4, "cuda": 2e-3}
 """Of float32 logits as large as 30: kernels sum in another order, those of GPUs in blocks."""
 
@@ -90,15 +88,9 @@ def engine(make: Make, device: torch.device, *, padded: bool, speculation: Specu
 def questions(n: int, max_tokens: int, speculation: Speculation | None = None, temperature: float = 0.6) -> list[Job]:
     tokenizer = load_tokenizer(pair.target_path())
     sampling = Sampling(temperature=temperature, top_p=0.95)
+    options = {"sampling": sampling, "speculation": speculation, "ignore_eos": False}
     return [
-        Job(
-            id=next(IDS),
-            prompt=tokenizer.encode(problem.prompt).ids,
-            max_tokens=max_tokens,
-            sampling=sampling,
-            seed=seed,
-            speculation=speculation,
-        )
+        job(tokenizer.encode(problem.prompt).ids, max_tokens, seed=seed, **options)
         for seed, problem in enumerate(pair.problems(n, 3))
     ]
 
@@ -127,7 +119,7 @@ def test_texts_are_those_of_unpadded_passes_on_a_cpu(method, temperature, device
     for where, padded in ((CPU, False), (device, True)):
         batch = engine(make, where, padded=padded, speculation=speculation)
         jobs = answered(batch, *questions(6, 24, speculation, temperature))
-        results.append([(job.tokens, job.finish, job.passes) for job in jobs])
+        results.append([(one.tokens, one.finish, one.passes) for one in jobs])
     assert results[0] == results[1]
 
 
@@ -166,10 +158,10 @@ def test_nothing_is_captured_for_a_new_length_or_batch(device, make):
     passes = batch.cache.passes
     assert passes is not None
     passes.warm()
-    known = len(passes)
+    known = len(passes.known)
     assert known == len(set(passes.grid()))
     answered(batch, *questions(7, 200))
-    assert len(passes) == known
+    assert len(passes.known) == known
     assert {iteration.batch for iteration in batch.work.iterations} == {1, 2, 3, 4}
 
 
@@ -225,11 +217,11 @@ def test_a_widened_model_says_what_the_bundled_one_says(dtype, device, tmp_path,
     widen_pair([draft], tmp_path / "pair", dtype=dtype)
     small = make(pair.draft_path(), CPU, padded=False)
     wide = loaded(tmp_path / "pair" / "draft", device, padded=True, dtype=getattr(torch, dtype))
-    (job,) = answered(ContinuousBatch(small, None, frozenset([0]), LIMITS), *questions(1, 60))
+    (one,) = answered(ContinuousBatch(small, None, frozenset([0]), LIMITS), *questions(1, 60))
     if dtype == "float32":
         (same,) = answered(ContinuousBatch(wide, None, frozenset([0]), LIMITS), *questions(1, 60))
-        assert same.tokens == job.tokens
-    ids = [*job.prompt, *job.tokens]
+        assert same.tokens == one.tokens
+    ids = [*one.prompt, *one.tokens]
     logits = []
     for decoder in (small, wide):
         cache = decoder.cache(LIMITS)
@@ -299,7 +291,7 @@ def test_texts_of_replayed_graphs_are_those_of_plain_passes(method, make, monkey
         )
         batch = engine(make, CPU, padded=True, speculation=speculation)
         jobs = answered(batch, *questions(5, 16, speculation))
-        results.append([(job.tokens, job.passes) for job in jobs])
+        results.append([(one.tokens, one.passes) for one in jobs])
     assert results[0] == results[1]
     passes = len(batch.work.iterations) + len(batch.work.passes) + len(batch.work.prefills)
     assert graphs.n_replays >= passes

@@ -8,7 +8,7 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from torch_jobs import answered
+from torch_jobs import advanced, answered
 
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.batch import ContinuousBatch
@@ -115,11 +115,7 @@ def test_a_text_is_taken_up_again_where_the_head_left_it(engine, prompts):
 
 def test_a_long_prompt_beside_others_is_read_alone(engine, prompts):
     batch, head = engine
-    others = [draft(i, prompt, 50) for i, prompt in enumerate(prompts[1:], 1)]
-    for job in others:
-        batch.submit(job)
-    for _ in range(6):
-        batch.advance()
+    advanced(batch, 6, *(draft(i, prompt, 50) for i, prompt in enumerate(prompts[1:], 1)))
     late = draft(9, prompts[0], 50)
     answered(batch, late)
     shared = head.seen[9]
@@ -154,11 +150,6 @@ def folder(tmp_path):
     return tmp_path / "head"
 
 
-def rewritten(folder, **fields):
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
-
-
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
@@ -171,7 +162,8 @@ def rewritten(folder, **fields):
     ],
 )
 def test_a_folder_of_another_head_is_refused(folder, target, fields, said):
-    rewritten(folder, **fields)
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
     with pytest.raises(CalibrationError, match=said):
         load_head(folder, target, 100)
 

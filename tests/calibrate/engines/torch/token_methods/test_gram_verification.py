@@ -69,20 +69,6 @@ def test_draws_have_the_law_of_algorithm_4(vocabulary, size, most, members):
             assert draw_law(model, grams) == exact.sample_verification(model, grams, size)
 
 
-def test_output_is_the_target_s():
-    for model in exact.model_family(3, 6):
-        for grams in [(), ((0, 1),), ((2, 2), (2, 1)), ((1, 0), (1, 2), (0, 0))]:
-            assert exact.completed(draw_law(model, grams), model, 3) == exact.target_law(model, 3)
-
-
-def test_a_kernel_that_keeps_rejected_mass_is_not_the_target_s():
-    """The comparison above can fail: Algorithm 4 without line 32."""
-    model, grams = list(exact.model_family(3, 4))[-1], ((0, 1), (1, 1))
-    wrong = exact.sample_verification(model, grams, 3, exact.Rules(zero=False))
-    assert exact.completed(wrong, model, 3) != exact.target_law(model, 3)
-    assert wrong != draw_law(model, grams)
-
-
 def test_greedy_draws_are_algorithm_3():
     for choose in exact.greedy_models(3):
         for grams in exact.gram_lists(2, 2, 3):

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import count
 
 import pytest
-from torch_jobs import answered, told
+from torch_jobs import answered, job, told
 
 from calibrate.engines.protocol import GREEDY, Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.batch import ContinuousBatch
-from calibrate.engines.torch.job import Job, Limits
+from calibrate.engines.torch.job import Limits
 from calibrate.engines.torch.token_methods.jacobi import JacobiBlock
 from ledger.lookahead_decoding import exact
 
 LIMITS = Limits(max_batch=4, n_idle=4, max_context=512)
-IDS = count(1)
 
 
 def answers(target, window, **options):
     """The jobs of all questions, decoded together; ``window`` None is plain decoding."""
     engine = ContinuousBatch(target[0], target[1], frozenset([0]), LIMITS)
     spec = None if window is None else Speculation(method="jacobi", k2=window + 1, window=window)
-    options = {"max_tokens": 80, **options}
-    return answered(engine, *(Job(id=next(IDS), prompt=q, speculation=spec, **options) for q in target[2]))
+    options = {"max_tokens": 80, "ignore_eos": False, **options}
+    return answered(engine, *(job(q, speculation=spec, **options) for q in target[2]))
 
 
 @pytest.fixture(scope="module")

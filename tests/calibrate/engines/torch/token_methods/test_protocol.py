@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from itertools import count, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from torch_jobs import answered, random_model, tokens_in, told
+from torch_jobs import advanced, finish, job, random_model, random_prompts, tokens_in, told
 
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.sampling import distribution
@@ -19,7 +19,7 @@ from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch import batch as torch_batch
 from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.decoder import Decoder
-from calibrate.engines.torch.job import SPARE, Job, Limits
+from calibrate.engines.torch.job import SPARE, Limits
 from calibrate.engines.torch.model import load_model, load_tokenizer
 from calibrate.engines.torch.token_methods import protocol as token_method
 from calibrate.engines.torch.token_methods.draft_model import DraftModel
@@ -34,7 +34,6 @@ LIMITS = Limits(max_batch=6, n_idle=6, max_context=200)
 DRAFT = Speculation(method="draft", k2=4, model=draft_path())
 EAGLE = Speculation(method="eagle", k2=4, model=head_path())
 NGRAM = Speculation(method="ngram", k2=4)
-IDS = count(1)
 HOT = Sampling(temperature=0.8, top_p=0.9)
 
 
@@ -67,17 +66,8 @@ def make(decoders, *, eos=(), draft_context=1000):
     return ContinuousBatch(decoders[0], None, frozenset(eos), LIMITS, methods)
 
 
-def job(prompt, max_tokens=30, **options):
-    return Job(id=next(IDS), prompt=list(prompt), max_tokens=max_tokens, **{"ignore_eos": True, **options})
-
-
-def finish(engine, *jobs):
-    return [one.tokens for one in answered(engine, *jobs)]
-
-
 def prompts(n, seed=0):
-    rng = np.random.default_rng(seed)
-    return [rng.integers(1, VOCABULARY, rng.integers(2, 30)).tolist() for _ in range(n)]
+    return random_prompts(n, VOCABULARY, seed)
 
 
 def at(speculation, k2):
@@ -94,7 +84,7 @@ def test_a_match_is_the_longest_right_prefix_and_one_more(draft, data):
     assert n == len(draft) or draft[n] != drawn[n]
 
 
-@pytest.mark.parametrize("k2", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("k2", [1, 2, 5, 9])
 def test_greedy_texts_are_those_of_plain_decoding(decoders, k2):
     """All methods in one batch, with drafts of several lengths; requests join and leave as others run."""
     given = prompts(9, seed=1)
@@ -105,9 +95,7 @@ def test_greedy_texts_are_those_of_plain_decoding(decoders, k2):
     jobs = [job(p, n, speculation=methods[i % 7]) for i, (p, n) in enumerate(zip(given, lengths, strict=True))]
     engine = make(decoders)
     for one in jobs:
-        engine.submit(one)
-        engine.advance()
-        engine.advance()
+        advanced(engine, 2, one)
     finish(engine)
     assert [one.tokens for one in jobs] == plain
 
@@ -169,10 +157,7 @@ def test_a_cut_draft_by_hand(decoders, monkeypatch, eos, kept, why):
     monkeypatch.setattr(torch_batch, "draw", lambda *_: [3])
     monkeypatch.setattr(token_method, "draw", lambda logits, *_: script.pop(0)[: len(logits)])
     engine = make(decoders, eos=[eos])
-    one = job([1, 2, 3, 4, 5, 6, 7, 8, 1, 2], 7, ignore_eos=False, speculation=at(NGRAM, 6))
-    engine.submit(one)
-    engine.advance()
-    engine.advance()
+    (one,) = advanced(engine, 2, job([1, 2, 3, 4, 5, 6, 7, 8, 1, 2], 7, ignore_eos=False, speculation=at(NGRAM, 6)))
     assert one.passes == [(5, 4)]
     if why == "length":
         assert tokens_in(engine.cache, 0) == [*one.prompt, 3, 4, 5, 6, 7]
@@ -182,14 +167,13 @@ def test_a_cut_draft_by_hand(decoders, monkeypatch, eos, kept, why):
 
 
 @pytest.mark.parametrize("speculation", [at(DRAFT, 7), at(EAGLE, 7), at(NGRAM, 7)], ids=["draft", "eagle", "ngram"])
-@pytest.mark.parametrize("limit", [1, 2, 5, 23])
-def test_limits_hold_to_the_token(decoders, speculation, limit):
-    one = job([3, 1, 4], limit, speculation=speculation)
-    assert finish(make(decoders), one) == finish(make(decoders), job([3, 1, 4], limit))
-    assert (one.finish, one.n_generated) == ("length", limit)
-    long = job([3, 1, 4] * 60, 100, speculation=speculation)
-    assert finish(make(decoders), long) == finish(make(decoders), job([3, 1, 4] * 60, 100))
-    assert len(long.prompt) + long.n_generated == LIMITS.max_context
+def test_limits_hold_to_the_token(decoders, speculation):
+    """Of the request, and, for the last one, of the context."""
+    asked = [([3, 1, 4], 1), ([3, 1, 4], 2), ([3, 1, 4], 5), ([3, 1, 4], 23), ([3, 1, 4] * 60, 100)]
+    jobs = [job(*one, speculation=speculation) for one in asked]
+    assert finish(make(decoders), *jobs) == finish(make(decoders), *(job(*one) for one in asked))
+    assert [(one.finish, one.n_generated) for one in jobs] == [("length", n) for n in (1, 2, 5, 23, 20)]
+    assert len(jobs[-1].prompt) + 20 == LIMITS.max_context
 
 
 def test_beyond_its_own_context_the_draft_model_is_silent(decoders):
@@ -210,8 +194,7 @@ def test_the_caches_hold_committed_tokens_only(decoders, sampling):
         for p, n in zip(prompts(8, seed=5), range(20, 36, 2), strict=True)
     ]
     jobs[3].speculation = jobs[5].speculation = at(DRAFT, 6)
-    for one in jobs:
-        engine.submit(one)
+    advanced(engine, 0, *jobs)
     while engine.busy:
         engine.advance()
         for row, one in enumerate(engine._running):
@@ -244,11 +227,7 @@ def test_an_aborted_request_leaves_both_models(decoders):
     given = prompts(3, seed=6)
     expected = finish(make(decoders), *(job(p, 40) for p in given))
     engine = make(decoders)
-    jobs = [job(p, 40, speculation=DRAFT) for p in given]
-    for one in jobs:
-        engine.submit(one)
-    for _ in range(6):
-        engine.advance()
+    jobs = advanced(engine, 6, *(job(p, 40, speculation=DRAFT) for p in given))
     assert engine.abort(jobs[0].id) is jobs[0]
     finish(engine)
     assert [one.tokens for one in jobs[1:]] == expected[1:]
@@ -289,11 +268,11 @@ class Tree(TokenMethod):
         ]
 
     def verify(self, jobs, rows, logits, hidden):
-        found = []
-        for i, one in enumerate(jobs):
-            best = logits[3 * i : 3 * i + 3].argmax(-1).tolist()
-            found.append(Verdict(tokens=[one.memo[1], best[2]], n_accepted=1, kept=[0, 2]))
-        return found
+        best = logits[2::3].argmax(-1).tolist()
+        return [
+            Verdict(tokens=[one.memo[1], after], n_accepted=1, kept=[0, 2])
+            for one, after in zip(jobs, best, strict=True)
+        ]
 
 
 def test_a_method_may_ask_for_a_tree_and_keep_a_branch(decoders):
@@ -302,8 +281,7 @@ def test_a_method_may_ask_for_a_tree_and_keep_a_branch(decoders):
     tree = ContinuousBatch(decoders[0], None, frozenset(), LIMITS, {("jacobi", ""): Tree()})
     for prompt, memo in (([3, 1, 4], (9, 8)), ([5, 6, 7, 8], (2, 11))):
         one = job(prompt, 6, speculation=Speculation(method="jacobi", window=1), memo=memo)
-        tree.submit(one)
-        tree.submit(job([7, 7], 3))
+        advanced(tree, 0, one, job([7, 7], 3))
     while tree.busy:
         tree.advance()
         for row, running in enumerate(tree._running):
