@@ -11,7 +11,7 @@ from specplan.check.reproducing.confspec import REASONS, Cell, cells
 
 @pytest.fixture(scope="module")
 def predicted() -> list[Cell]:
-    return cells(n_answers=10)
+    return cells(n_answers=20)
 
 
 def test_checks_by_the_target_are_predicted_within_ten_percent_and_all_others_within_fifteen(

@@ -171,7 +171,12 @@ class ContinuousBatch:
         groups: dict[TokenMethod, list[int]] = {}
         for row, job in enumerate(running):
             groups.setdefault(self._method(job), []).append(row)
-        rows = self._propose(groups)
+        by_row: dict[int, Rows] = {}
+        for method, members in groups.items():
+            jobs = [running[row] for row in members]
+            room = [min(j.max_tokens, self.limits.max_context - len(j.prompt)) - len(j.tokens) for j in jobs]
+            by_row.update(zip(members, method.propose(jobs, room), strict=True))
+        rows = [by_row[row] for row in range(len(running))]
         drafted = time.monotonic()
         hidden = forward_rows(self.decoder, cache, 0, rows)
         n_new = self._settle(groups, rows, hidden, self.decoder.logits(hidden))
@@ -183,15 +188,6 @@ class ContinuousBatch:
         else:
             self.work.iterations.append(Pass.plain(batch, context, end - start, end))
         return self._sweep(end)
-
-    def _propose(self, groups: Mapping[TokenMethod, Sequence[int]]) -> list[Rows]:
-        """The rows that each running sequence proposes for the pass, in the order of the cache."""
-        by_row: dict[int, Rows] = {}
-        for method, members in groups.items():
-            jobs = [self._running[row] for row in members]
-            room = [min(j.max_tokens, self.limits.max_context - len(j.prompt)) - len(j.tokens) for j in jobs]
-            by_row.update(zip(members, method.propose(jobs, room), strict=True))
-        return [by_row[row] for row in range(len(self._running))]
 
     def _settle(
         self,
@@ -230,21 +226,18 @@ class ContinuousBatch:
         """Append tokens up to the end of the job's text; return their number."""
         for n, token in enumerate(tokens, 1):
             job.tokens.append(token)
-            self._check_end(job, token)
+            if token in self._eos and not job.ignore_eos:
+                job.finish = "eos"
+            elif job.stop and self._stops is not None and self._stops.ends(job.tokens, job.stop):
+                job.finish = "stop"
+            elif len(job.tokens) >= job.max_tokens or len(job.prompt) + len(job.tokens) >= self.limits.max_context:
+                job.finish = "length"
             if job.finish:
                 return n
         return len(tokens)
 
     def _method(self, job: Job) -> TokenMethod:
         return self._plain if job.speculation is None else self._methods[_key(job.speculation)]
-
-    def _check_end(self, job: Job, token: int) -> None:
-        if token in self._eos and not job.ignore_eos:
-            job.finish = "eos"
-        elif job.stop and self._stops is not None and self._stops.ends(job.tokens, job.stop):
-            job.finish = "stop"
-        elif len(job.tokens) >= job.max_tokens or len(job.prompt) + len(job.tokens) >= self.limits.max_context:
-            job.finish = "length"
 
     def _sweep(self, now: float) -> list[Job]:
         """Remove finished jobs from the batch, starting at the last row, because the last row fills a gap."""
@@ -254,18 +247,13 @@ class ContinuousBatch:
             if job.finish:
                 self._leave(row)
                 job.end = now
-                self._tell(job)
+                job.n_generated = len(job.tokens)
+                if job.finish == "eos":
+                    job.tokens.pop()
+                if self._stops is not None and not job.choices:
+                    job.text, job.tokens = self._stops.settle(job.tokens, job.stop if job.finish == "stop" else ())
                 finished.append(job)
-        finished.reverse()
-        return finished
-
-    def _tell(self, job: Job) -> None:
-        """Set the fields that the caller reads: the text and its token ids."""
-        job.n_generated = len(job.tokens)
-        if job.finish == "eos":
-            job.tokens.pop()
-        if self._stops is not None and not job.choices:
-            job.text, job.tokens = self._stops.settle(job.tokens, job.stop if job.finish == "stop" else ())
+        return finished[::-1]
 
     def _leave(self, row: int) -> None:
         self._method(self._running[row]).leave(self._running[row])

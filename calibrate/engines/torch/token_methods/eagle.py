@@ -85,20 +85,16 @@ class EagleHead(DraftModel):
         few = _FEW if len(self._jobs) > 1 else CHUNK
         for row, job in enumerate(self._jobs):
             while len(self._features[job]) > few:
-                self._read_chunk(row, job)
+                unread = self._unread(row, job)
+                n = min(len(unread.ids) - 1, CHUNK)  # the draft begins after the last token
+                assert unread.features is not None
+                read_tokens(self.decoder, self.cache, row, unread.ids[:n], unread.features[:n])
+                self._features[job] = unread.features[n:]
         drafted = super()._write(wanted)
         for row, job in enumerate(self._jobs):
             self.cache.truncate(row, len(job.prompt) + len(job.tokens) - 1)
             self._features[job] = self._nothing()
         return drafted
-
-    def _read_chunk(self, row: int, job: Job) -> None:
-        """Read the next chunk of a row, except its last token, after which the draft begins."""
-        unread = self._unread(row, job)
-        n = min(len(unread.ids) - 1, CHUNK)
-        assert unread.features is not None
-        read_tokens(self.decoder, self.cache, row, unread.ids[:n], unread.features[:n])
-        self._features[job] = unread.features[n:]
 
     def _unread(self, row: int, job: Job) -> Rows:
         """The tokens that are not in the row yet, and the hidden states before them."""

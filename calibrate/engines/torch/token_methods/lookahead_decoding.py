@@ -193,7 +193,11 @@ class LookaheadSequence:
 
         tokens, leader = by_draw(rows.memo or (), lambda guess, depth: token(row_of(guess, depth), depth))
         if len(rows.ids) >= first:
-            self._extend(rows.ids[0], list(likeliest[first - s.window : first]))
+            newest = list(likeliest[first - s.window : first])
+            self._window[0][0] = rows.ids[0]
+            for gram in zip(*self._window, newest, strict=True):
+                self.pool.add(gram)
+            self._window = [*self._window[1:], newest]
         kept = [row_of(leader, depth) for depth in range(len(tokens))]
         return Verdict(tokens=list(tokens), n_accepted=len(tokens) - 1, kept=kept)
 
@@ -203,10 +207,3 @@ class LookaheadSequence:
         twin.pool = self.pool.copy()
         twin._window = [list(row) for row in self._window]
         return twin
-
-    def _extend(self, current: int, newest: list[int]) -> None:
-        """Add the window's new row: pool the columns, and remove the oldest row."""
-        self._window[0][0] = current
-        for gram in zip(*self._window, newest, strict=True):
-            self.pool.add(gram)
-        self._window = [*self._window[1:], newest]

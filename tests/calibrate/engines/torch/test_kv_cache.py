@@ -105,20 +105,6 @@ def test_rows_always_hold_what_their_sequence_wrote(actions):
         check(cache, running)
 
 
-def test_a_finished_sequence_is_extended_in_place_and_branches_are_copied():
-    cache = make()
-    assert cache.admit([1, 2, 3]) == 0
-    feed(cache, 0, [1, 2, 3], [])
-    cache.release(0)
-    assert cache.admit([1, 2, 3, 4]) == 3  # extends
-    feed(cache, 0, [4], [1, 2, 3])
-    assert cache.admit([1, 2, 9]) == 2  # branches off the running row
-    feed(cache, 1, [9], [1, 2])
-    check(cache, [[1, 2, 3, 4], [1, 2, 9]])
-    cache.release(0)
-    assert cache.admit([1, 2, 3, 4]) == 3  # known to its end: the last token is computed again for its logits
-
-
 def test_the_least_recently_used_row_gives_way():
     cache = make(max_batch=1, n_idle=2)
     for prompt in ([1, 1, 1], [2, 2, 2], [3, 3, 3], [4, 4, 4]):

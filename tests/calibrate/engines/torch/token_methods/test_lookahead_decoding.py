@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache, partial
-from itertools import product
 
 import pytest
 import torch
@@ -65,42 +64,10 @@ def test_text_is_that_of_plain_decoding(target, plain_runs, shape, options):
     assert sum(len(one.passes) for one in found) < sum(one.n_iterations for one in plain)
 
 
-@pytest.mark.parametrize(
-    ("sampling", "ends"),
-    [
-        (GREEDY, {"stop": ("\n\n",)}),
-        (WARM, {"stop": (".",)}),
-        *((sampling, {"max_tokens": n}) for n, sampling in enumerate((GREEDY, WARM, GREEDY), 1)),
-        (WARM, {"ignore_eos": True}),
-    ],
-)
-def test_ends_are_those_of_plain_decoding(target, sampling, ends):
-    options = {"sampling": sampling, "seed": 5, "max_tokens": 60, **ends}
+@pytest.mark.parametrize(("sampling", "stop"), [(GREEDY, "\n\n"), (WARM, ".")])
+def test_stop_strings_end_it_as_plain_decoding(target, sampling, stop):
+    options = {"sampling": sampling, "seed": 5, "max_tokens": 60, "stop": (stop,)}
     assert told(runs(target, speculation(9, 5, 9), **options)) == told(runs(target, None, **options))
-
-
-def test_end_of_the_context(target):
-    """The window reaches beyond the context: its rows go to spare places, and the text ends where plain text does."""
-    decoder, tokenizer, questions = target
-    limits = Limits(max_batch=1, n_idle=1, max_context=len(questions[0]) + 9)
-    plain, fast = (
-        answered(ContinuousBatch(decoder, tokenizer, frozenset(), limits), job(questions[0], spec))
-        for spec in (None, speculation(15, 5, 15))
-    )
-    assert told(fast) == told(plain)
-    assert plain[0].finish == "length"
-
-
-def test_shares_a_batch(target):
-    """Sequences with and without speculation, sampled and greedy, in one batch: each writes what it writes alone."""
-    mix = [
-        (q, spec, {"sampling": sampling, "seed": 7, "max_tokens": 40})
-        for (spec, sampling), q in zip(product((speculation(5, 4, 5), None), (GREEDY, WARM)), target[2], strict=True)
-    ]
-    alone = [answered(engine_of(target), job(q, spec, **o))[0] for q, spec, o in mix]
-    together = answered(engine_of(target), *(job(q, spec, **o) for q, spec, o in mix))
-    assert told(together) == told(alone)
-    assert [one.passes for one in together] == [one.passes for one in alone]
 
 
 def test_window_rows_follow_their_own_trajectories(target):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -34,6 +35,8 @@ LIMITS = Limits(max_batch=6, n_idle=6, max_context=200)
 DRAFT = Speculation(method="draft", k2=4, model=draft_path())
 EAGLE = Speculation(method="eagle", k2=4, model=head_path())
 NGRAM = Speculation(method="ngram", k2=4)
+LOOKAHEAD = Speculation(method="lookahead", window=5, ngram=4, guesses=5)
+JACOBI = Speculation(method="jacobi", k2=5, window=4)
 HOT = Sampling(temperature=0.8, top_p=0.9)
 
 
@@ -92,7 +95,8 @@ def test_greedy_texts_are_those_of_plain_decoding(decoders, k2):
     plain = finish(make(decoders), *(job(p, n) for p, n in zip(given, lengths, strict=True)))
     noise = Speculation(method="random", k2=k2)
     methods = [at(DRAFT, k2), at(NGRAM, k2), at(EAGLE, k2), None, noise, at(DRAFT, k2 + 2), at(EAGLE, k2 + 2)]
-    jobs = [job(p, n, speculation=methods[i % 7]) for i, (p, n) in enumerate(zip(given, lengths, strict=True))]
+    methods += [replace(LOOKAHEAD, window=k2), replace(JACOBI, window=k2)]
+    jobs = [job(p, n, speculation=method) for p, n, method in zip(given, lengths, methods, strict=True)]
     engine = make(decoders)
     for one in jobs:
         advanced(engine, 2, one)
@@ -110,7 +114,7 @@ def test_drafts_come_true_and_save_passes(decoders):
         assert sum(accepted for _, accepted in one.passes) > 20
 
 
-@pytest.mark.parametrize("speculation", [DRAFT, EAGLE, NGRAM], ids=["draft", "eagle", "ngram"])
+@pytest.mark.parametrize("speculation", [DRAFT, EAGLE, NGRAM], ids=lambda one: one.method)
 def test_a_seed_gives_its_text_whatever_else_runs(decoders, speculation):
     prompt, *others = prompts(6, seed=3)
     options = {"sampling": HOT, "seed": 11, "speculation": speculation}
@@ -126,10 +130,11 @@ def test_a_seed_gives_its_text_whatever_else_runs(decoders, speculation):
     assert finish(make(decoders), job(prompt, 60, **{**options, "seed": 12})) != [alone]
 
 
-def test_prompt_lookup_draws_the_very_tokens_of_plain_decoding(decoders):
+@pytest.mark.parametrize("speculation", [at(NGRAM, 6), LOOKAHEAD, JACOBI], ids=lambda one: one.method)
+def test_methods_without_weights_draw_the_very_tokens_of_plain_decoding(decoders, speculation):
     given = prompts(6, seed=4)
     plain = finish(make(decoders), *(job(p, 60, sampling=HOT, seed=i) for i, p in enumerate(given)))
-    fast = [job(p, 60, sampling=HOT, seed=i, speculation=at(NGRAM, 6)) for i, p in enumerate(given)]
+    fast = [job(p, 60, sampling=HOT, seed=i, speculation=speculation) for i, p in enumerate(given)]
     assert finish(make(decoders), *fast) == plain
     assert sum(accepted for one in fast for _, accepted in one.passes) > 10
 
@@ -166,7 +171,9 @@ def test_a_cut_draft_by_hand(decoders, monkeypatch, eos, kept, why):
     assert one.n_generated == len(kept) + (why == "eos")
 
 
-@pytest.mark.parametrize("speculation", [at(DRAFT, 7), at(EAGLE, 7), at(NGRAM, 7)], ids=["draft", "eagle", "ngram"])
+@pytest.mark.parametrize(
+    "speculation", [at(DRAFT, 7), at(EAGLE, 7), at(NGRAM, 7), LOOKAHEAD, JACOBI], ids=lambda one: one.method
+)
 def test_limits_hold_to_the_token(decoders, speculation):
     """Of the request, and, for the last one, of the context."""
     asked = [([3, 1, 4], 1), ([3, 1, 4], 2), ([3, 1, 4], 5), ([3, 1, 4], 23), ([3, 1, 4] * 60, 100)]
@@ -327,11 +334,7 @@ def pair():
 def test_greedy_answers_of_the_bundled_pair_are_lossless(pair):
     make_engine, tokenizer, _ = pair
     asked = [tokenizer.encode(problem.prompt).ids for problem in problems(3, 7, "validation")]
-    guessing = [
-        Speculation(method="lookahead", k2=4, window=7, ngram=4, guesses=5),
-        Speculation(method="jacobi", k2=5, window=4),
-    ]
-    methods = [None, *(at(s, k2) for s in (DRAFT, EAGLE, NGRAM) for k2 in (2, 4, 8)), *guessing]
+    methods = [None, *(at(s, k2) for s in (DRAFT, EAGLE, NGRAM) for k2 in (2, 4, 8)), LOOKAHEAD, JACOBI]
     jobs = [
         job(prompt, 70, ignore_eos=False, speculation=speculation, stop=stop)
         for prompt, speculation, stop in product(asked[:2], methods, [()])
@@ -366,7 +369,7 @@ def exact_triples(decoder, engine, prompt, sampling):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("speculation", [DRAFT, EAGLE], ids=["draft", "eagle"])
+@pytest.mark.parametrize("speculation", [DRAFT, EAGLE], ids=lambda one: one.method)
 def test_sampled_tokens_of_the_bundled_pair_follow_the_targets_law(pair, speculation):
     """Chi-square on the first three tokens of 320 texts, sampled hot; a false alarm once in a million."""
     make_engine, tokenizer, decoder = pair
