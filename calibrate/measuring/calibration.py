@@ -21,14 +21,13 @@ from typing import Any, Final
 from calibrate.engines.speculation import Decoding
 from calibrate.loads.clients import measure_clients
 from calibrate.loads.levels import LoadSweep
-from calibrate.measuring.answers import measure_answer, outside_seconds, seconds_in_company
+from calibrate.measuring.answers import measure_answer, measure_texts, outside_seconds, seconds_in_company
 from calibrate.measuring.assembly import assemble
 from calibrate.measuring.candidates import measure_beams
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.engine_work import work_done
 from calibrate.measuring.plan import CalibrationPlan, reaching
 from calibrate.measuring.stopping import LookOutcome, Precision, Status
-from calibrate.measuring.texts import AT_ONCE, ON_SERVERS, measure_texts
 from calibrate.measuring.token_methods import measure_token_answer
 from calibrate.record.engine_records import FIELD_OF_USE, STEPWISE, EngineRecord, InUse, as_json
 from calibrate.record.journal import Journal
@@ -147,7 +146,7 @@ class _Sitting:
             truth=self.plan.truth,
             inspection=self.plan.models.inspection(),
             within_s=self.plan.texts_s,
-            at_once=ON_SERVERS if self.plan.models.by_load else AT_ONCE,
+            on_servers=self.plan.models.by_load,
             patiently=self.patiently,
             progress=self._step,
         )

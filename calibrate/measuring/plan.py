@@ -13,10 +13,9 @@ from calibrate.engines.protocol import Progress
 from calibrate.engines.speculation import Decoding, Speculation
 from calibrate.engines.torch.cuda.telemetry import GpuState
 from calibrate.loads.levels import ROUNDS, LoadOptions
-from calibrate.measuring.answers import Inspection
+from calibrate.measuring.answers import Inspection, kept_texts
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.stopping import Stopping
-from calibrate.measuring.texts import kept_texts
 from calibrate.record.engine_records import EngineRecord
 from calibrate.record.journal import Journal
 from calibrate.record.profile import ModelRecord

@@ -14,12 +14,11 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from calibrate.engines.sampling import draw, uniform
-from calibrate.engines.sending import picked
+from calibrate.engines.sending import picked, sent
 from calibrate.engines.stop_strings import StopFinder
 from calibrate.engines.torch.job import SPARE, Job, Limits
-from calibrate.engines.torch.likelihood import token_logprobs
 from calibrate.engines.torch.token_methods.jacobi import JacobiDecoding
-from calibrate.engines.torch.token_methods.lookahead_batch import LookaheadDecoding
+from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadDecoding
 from calibrate.engines.torch.token_methods.protocol import NGram, Noise, OneHot, Rows, TokenMethod, Verdict
 from calibrate.engines.torch.token_pass import chunks, forward_rows, read_tokens
 from calibrate.engines.work import Pass, Prefill, WorkLog
@@ -133,12 +132,14 @@ class ContinuousBatch:
             return self._decode()
 
     def _prefill(self, job: Job) -> list[Job]:
+        import torch
+
         start = job.prefill_start = time.monotonic()
         n = len(job.prompt)
         row = len(self._running)
         self.cache.reserve(min(n + 1, self.limits.max_context))
         job.n_cached = self.cache.admit(job.prompt)
-        if job.n_scored:  # the token before the first scored one has the logits of that
+        if job.n_scored:  # the token before the first scored one is computed again, as its logits are needed
             job.n_cached = min(job.n_cached, n - job.n_scored - 1)
         self._running.append(job)
         method, hidden = self._method(job), None
@@ -147,9 +148,12 @@ class ContinuousBatch:
         for first, end in chunks(job.n_cached, n):
             hidden = read_tokens(self.decoder, self.cache, row, job.prompt[first:end])
             method.read(job, first, hidden)
-            if job.n_scored:
-                heat = job.sampling.temperature
-                job.token_logprobs += token_logprobs(self.decoder, hidden, job.prompt, first, job.n_scored, heat)
+            begin, after = max(n - job.n_scored - 1, first), min(n - 1, end)
+            if job.n_scored and begin < after:
+                logits = self.decoder.logits(hidden[begin - first : after - first]).double()
+                tokens = sent(job.prompt[begin + 1 : after + 1], torch.int64, logits.device)[:, None]
+                scores = (logits / job.sampling.temperature).log_softmax(-1).gather(1, tokens)
+                job.token_logprobs += scores[:, 0].tolist()
         assert hidden is not None
         logits = self.decoder.logits(hidden[-1:])
         if job.n_scored:

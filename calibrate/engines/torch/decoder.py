@@ -191,7 +191,7 @@ class Decoder:
         columns : cached tokens that attention reads, including new ones; greater than every slot.
         mask : added to the attention scores, (B, 1, m, columns), or None if every column is visible to every token.
         slots : slot of each token in its row of the cache, (B, m); default its position.
-        features : additional inputs of each token, (B, m, size), for decoders with such (`eagle_head.HeadDecoder`).
+        features : additional inputs of each token, (B, m, size), for decoders with such (`eagle.HeadDecoder`).
         """
         import torch
 

@@ -13,7 +13,7 @@ from calibrate.engines.torch.config import TorchConfig, check_torch_has
 from calibrate.engines.torch.likelihood import Likelihood
 from calibrate.engines.torch.model import check_model_folder, tokenizer_fingerprint
 from calibrate.engines.torch.process import WorkerProcess
-from calibrate.engines.torch.token_methods.eagle_head import check_head_folder
+from calibrate.engines.torch.token_methods.eagle import check_head_folder
 from calibrate.engines.work import EngineStatistics
 from theory.errors import CalibrationError, ParameterError
 

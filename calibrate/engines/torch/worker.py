@@ -198,8 +198,7 @@ def _load_method(speculation: Speculation, target: Decoder, limits: Limits) -> T
     """Load the weights of a method of token-level speculation; add new methods with weights here."""
     from calibrate.engines.torch.decoder import Decoder
     from calibrate.engines.torch.token_methods.draft_model import DraftModel
-    from calibrate.engines.torch.token_methods.eagle import EagleHead
-    from calibrate.engines.torch.token_methods.eagle_head import load_head
+    from calibrate.engines.torch.token_methods.eagle import EagleHead, load_head
 
     folder, positions = Path(speculation.source), limits.max_context + SPARE
     if speculation.method == "eagle":

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrate import pair
-from calibrate.pair.widening.folder import check_room, new_folder, write_model
 from calibrate.pair.widening.models import Part, Weights, head_weights, model_parts, wide_config
 from calibrate.pair.widening.sizes import Placement, Sizes, sizes_of_config
 from calibrate.record.files import read_text
@@ -29,6 +32,8 @@ BUNDLED_CONTEXT: Final = 2048
 
 _COPIED: Final = ("generation_config.json", "tokenizer.json", "tokenizer_config.json")
 _HEAD: Final = "eagle"
+_RESERVE: Final = 256 * 2**20
+"""Bytes that are to remain free on the disk."""
 _CARD: Final = """# The bundled pair, widened
 
 specplan made these models from its bundled pair: they write the same texts and cost what their shapes cost.
@@ -153,12 +158,12 @@ def widen_pair(
     """
     if dtype not in DTYPES:
         raise ParameterError("dtype", dtype, f"must be one of {', '.join(DTYPES)}")
-    with new_folder(folder, force=force) as temporary:
-        check_room(folder, sum(model.n_bytes(dtype) for model in models))
+    with _new_folder(folder, force=force) as temporary:
+        _check_room(folder, sum(model.n_bytes(dtype) for model in models))
         for model in models:
             own = temporary / model.role
             own.mkdir()
-            write_model(own, *model.parts(dtype, seed, context), written)
+            _write_model(own, *model.parts(dtype, seed, context), written)
             for name in _COPIED:
                 if (model.source / name).exists():
                     shutil.copy(model.source / name, own / name)
@@ -181,3 +186,66 @@ def _row(place: Placement) -> str:
     weights = f"{wide.parameters / 1e9:.2f} billion"
     cells = (place.role, wide.name, layers, wide.hidden, wide.intermediate, heads, wide.head_dim, wide.vocab, weights)
     return f"| {' | '.join(map(str, cells))} |"
+
+
+def _check_room(folder: Path, n_bytes: int) -> None:
+    """Refuse a folder on a disk with too little room for ``n_bytes``."""
+    free = shutil.disk_usage(folder.parent).free
+    if n_bytes + _RESERVE > free:
+        sizes = f"needs {n_bytes / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free there"
+        remedy = "name a folder on another disk, or take a smaller shape, fewer layers or a dtype of 2 bytes"
+        raise ParameterError("output", str(folder), f"{sizes}: {remedy}")
+
+
+@contextmanager
+def _new_folder(folder: Path, *, force: bool) -> Iterator[Path]:
+    """Yield a temporary folder that becomes ``folder`` at the end; after an error nothing of it is left."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise ParameterError("output", str(folder), "must be the name of a folder, not of a link or a file")
+    if folder.exists() and not force:
+        raise ParameterError("output", str(folder), "exists; use --force to replace it, or another name")
+    parent = folder.parent
+    if not parent.is_dir():
+        raise ParameterError("output", str(folder), f"cannot be written: there is no folder {str(parent)!r}")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise ParameterError("output", str(folder), f"cannot be written: the folder {str(parent)!r} is not writable")
+    temporary = folder.with_name(f".specplan-{secrets.token_hex(6)}.part")
+    try:
+        temporary.mkdir()
+    except OSError as error:
+        raise ParameterError("output", str(folder), f"cannot be written: {error.strerror}") from None
+    try:
+        yield temporary
+        old = temporary.with_suffix(".old")
+        if folder.exists():
+            folder.rename(old)
+        temporary.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _write_model(folder: Path, config: Mapping[str, Any], parts: Iterable[Part], written: Callable[[], None]) -> None:
+    """Write a model in the format of Hugging Face, a file of weights for each part, and an index if there are several.
+
+    Parameters
+    ----------
+    config : content of ``config.json``.
+    parts : files and the functions that make their tensors; ``written`` is called after each.
+    """
+    from safetensors.torch import save_file
+
+    files: dict[str, str] = {}
+    n_bytes = 0
+    for name, make in parts:
+        tensors = make()
+        file = f"{name}.safetensors"
+        save_file({key: tensor.contiguous() for key, tensor in tensors.items()}, folder / file, {"format": "pt"})
+        files.update(dict.fromkeys(tensors, file))
+        n_bytes += sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+        written()
+    described = {"config.json": config}
+    if len(set(files.values())) > 1:
+        described["model.safetensors.index.json"] = {"metadata": {"total_size": n_bytes}, "weight_map": files}
+    for file, content in described.items():
+        (folder / file).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -130,18 +130,18 @@ def test_a_rule_needs_a_precision(tmp_path: Path) -> None:
 
 
 def test_intervals_of_calibrations_cover_the_planted_acceptance(tmp_path: Path) -> None:
-    """100 answers, of which two are timed, as 20 calibrations of five: 95 % of the intervals contain what was planted.
+    """50 answers, of which two are timed, as ten calibrations of five: 95 % of the intervals contain what was planted.
 
     The clustered interval of five answers covers a little less than it says (0.92 in simulation): 0.90 is tested, with
     a false-alarm rate of 1e-4. All answers together must be right within four standard errors.
     """
-    profile, _ = calibrated(tmp_path / "j", 2, None, planted(0.0, 0.0), n_texts=98)
-    groups = [acceptance(profile.all_answers[i : i + 5]).alpha1 for i in range(0, 100, 5)]
+    profile, _ = calibrated(tmp_path / "j", 2, None, planted(0.0, 0.0), n_texts=48)
+    groups = [acceptance(profile.all_answers[i : i + 5]).alpha1 for i in range(0, 50, 5)]
     inside = sum(group.contains(ALPHA) for group in groups)
     assert inside >= stats.binom.ppf(FALSE_FAIL, len(groups), 0.90)
     whole = acceptance(profile.all_answers).alpha1
     assert abs(whole.value - ALPHA) <= 4.0 * whole.stderr
-    assert whole.half_width < 0.08
+    assert whole.half_width < 0.12
 
 
 @pytest.mark.parametrize(("answers", "rounds", "made"), [(1.2, 6, 4), (0.1, 3, 3)])

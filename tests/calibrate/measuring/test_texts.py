@@ -11,7 +11,7 @@ pytest.importorskip("aiohttp")
 from openai_server import OpenAIServer, Planted
 from virtual_time import on_servers
 
-from calibrate.measuring.texts import ON_SERVERS, kept_texts, measure_texts
+from calibrate.measuring.answers import ON_SERVERS, kept_texts, measure_texts
 from calibrate.models.servers import RemoteModels
 from calibrate.record.journal import Journal
 from calibrate.running.patience import Patience
@@ -34,7 +34,7 @@ def test_servers_write_many_at_once_and_begin_none_after_the_time(tmp_path: Path
                     patiently=Patience(1.0),
                     progress=lambda name: None,
                     within_s=0.2,
-                    at_once=ON_SERVERS,
+                    on_servers=True,
                 )
                 # those that were begun are finished
                 assert ON_SERVERS <= len(kept_texts(kept, QUESTIONS)) < len(QUESTIONS)

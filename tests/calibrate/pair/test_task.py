@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrate import pair
-from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES
 from calibrate.pair.task import (
+    JUDGE_NO,
+    JUDGE_YES,
     Problem,
     State,
     meaning_is_correct,

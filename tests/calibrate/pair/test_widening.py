@@ -23,8 +23,7 @@ from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.decoder import Decoder
 from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.model import load_model, load_tokenizer
-from calibrate.engines.torch.token_methods.eagle import EagleHead
-from calibrate.engines.torch.token_methods.eagle_head import load_head
+from calibrate.engines.torch.token_methods.eagle import EagleHead, load_head
 from calibrate.models.local import TorchModels
 from calibrate.pair.widening.pair import wide_pair, widen_pair
 from calibrate.pair.widening.sizes import Placement, Sizes, sizes_of_config, sizes_of_shape

@@ -134,7 +134,7 @@ async def test_statistics_tell_batch_context_and_when_the_engine_worked(engines)
 
 
 async def test_an_engine_forgets_what_it_has_read(engines):
-    request = Request(prompt=PROMPT, **LONG)
+    request = Request(prompt=PROMPT, **{**LONG, "max_tokens": 20})
     found = [await engines.target.generate(request) for _ in range(2)]
     await engines.target.forget()
     first, again, later = [*found, await engines.target.generate(request)]

@@ -26,8 +26,7 @@ from calibrate.engines.torch.engine import TorchConfig, TorchEngine
 from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.model import load_model, load_tokenizer
 from calibrate.engines.torch.token_methods.draft_model import DraftModel
-from calibrate.engines.torch.token_methods.eagle import EagleHead
-from calibrate.engines.torch.token_methods.eagle_head import load_head
+from calibrate.engines.torch.token_methods.eagle import EagleHead, load_head
 from calibrate.engines.torch.token_methods.protocol import Rows
 from calibrate.engines.torch.token_pass import forward_rows, read_tokens
 from calibrate.pair.widening.pair import wide_pair, widen_pair

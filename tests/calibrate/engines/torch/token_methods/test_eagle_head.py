@@ -15,8 +15,7 @@ from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.decoder import Decoder
 from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.model import load_model, load_tokenizer
-from calibrate.engines.torch.token_methods.eagle import EagleHead
-from calibrate.engines.torch.token_methods.eagle_head import build_head, load_head, read_head, save_head
+from calibrate.engines.torch.token_methods.eagle import EagleHead, build_head, load_head, read_head, save_head
 from calibrate.pair import head_path, problems, target_path
 from theory.errors import CalibrationError
 from workshop.training.head import Text, drafts

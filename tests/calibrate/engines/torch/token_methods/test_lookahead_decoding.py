@@ -15,8 +15,7 @@ from calibrate.engines.protocol import GREEDY, Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.job import SPARE, Limits
-from calibrate.engines.torch.token_methods.lookahead_batch import Shelf
-from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSequence, NGramPool, pass_layout
+from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSequence, NGramPool, Shelf, pass_layout
 from calibrate.engines.torch.token_methods.protocol import Rows
 from calibrate.engines.torch.token_pass import forward_rows
 

@@ -9,24 +9,19 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 from torch_jobs import advanced, finish, job, random_model, random_prompts, tokens_in, told
 
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.sampling import distribution
 from calibrate.engines.speculation import Speculation
-from calibrate.engines.torch import batch as torch_batch
 from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.decoder import Decoder
 from calibrate.engines.torch.job import SPARE, Limits
 from calibrate.engines.torch.model import load_model, load_tokenizer
-from calibrate.engines.torch.token_methods import protocol as token_method
 from calibrate.engines.torch.token_methods.draft_model import DraftModel
-from calibrate.engines.torch.token_methods.eagle import EagleHead
-from calibrate.engines.torch.token_methods.eagle_head import HeadDecoder, build_head, load_head
-from calibrate.engines.torch.token_methods.protocol import Rows, TokenMethod, Verdict, prefix_match
+from calibrate.engines.torch.token_methods.eagle import EagleHead, HeadDecoder, build_head, load_head
+from calibrate.engines.torch.token_methods.protocol import Rows, TokenMethod, Verdict
 from calibrate.engines.torch.token_pass import forward_rows, read_tokens
 from calibrate.pair import draft_path, head_path, problems, target_path
 
@@ -75,16 +70,6 @@ def prompts(n, seed=0):
 
 def at(speculation, k2):
     return Speculation(method=speculation.method, k2=k2, model=speculation.model)
-
-
-@given(st.lists(st.integers(0, 2), max_size=5), st.data())
-def test_a_match_is_the_longest_right_prefix_and_one_more(draft, data):
-    drawn = data.draw(st.lists(st.integers(0, 2), min_size=len(draft) + 1, max_size=len(draft) + 1))
-    tokens = prefix_match(draft, drawn)
-    n = len(tokens) - 1
-    assert tokens[:n] == draft[:n]
-    assert tokens == drawn[: n + 1]
-    assert n == len(draft) or draft[n] != drawn[n]
 
 
 @pytest.mark.parametrize("k2", [1, 2, 5, 9])
@@ -153,22 +138,6 @@ def test_a_text_ends_where_plain_decoding_ends_it(decoders):
         cut += 1 + sum(accepted + 1 for _, accepted in one.passes) > one.n_generated
         assert sum(p.tokens for p in engine.work.passes) == one.n_generated - 1
     assert cut > 0
-
-
-@pytest.mark.parametrize(("eos", "kept", "why"), [(6, [3, 4, 5], "eos"), (39, [3, 4, 5, 6, 7, 1, 2], "length")])
-def test_a_cut_draft_by_hand(decoders, monkeypatch, eos, kept, why):
-    """After 1 2 comes 3, then a draft 4 5 6 7 8, right as far as 4 5 6 7, and a token of the target's own."""
-    script = [[4, 5, 6, 7, 1, 0], [2, 0, 0, 0, 0, 0]]
-    monkeypatch.setattr(torch_batch, "draw", lambda *_: [3])
-    monkeypatch.setattr(token_method, "draw", lambda logits, *_: script.pop(0)[: len(logits)])
-    engine = make(decoders, eos=[eos])
-    (one,) = advanced(engine, 2, job([1, 2, 3, 4, 5, 6, 7, 8, 1, 2], 7, ignore_eos=False, speculation=at(NGRAM, 6)))
-    assert one.passes == [(5, 4)]
-    if why == "length":
-        assert tokens_in(engine.cache, 0) == [*one.prompt, 3, 4, 5, 6, 7]
-    finish(engine)
-    assert (one.tokens, one.finish) == (kept, why)
-    assert one.n_generated == len(kept) + (why == "eos")
 
 
 @pytest.mark.parametrize(
@@ -254,14 +223,6 @@ def test_statistics_tell_rows_tokens_and_drafting(decoders):
     assert jobs[1].passes == []
     assert jobs[0].n_iterations == len(jobs[0].passes)
     assert {drafted for drafted, _ in jobs[0].passes[:-4]} == {3}
-
-
-def test_noise_times_every_number_of_rows(decoders):
-    engine = make(decoders)
-    finish(engine, job([5, 6], 9, speculation=Speculation(method="random", k2=8)))
-    rows = [p.rows for p in engine.work.passes]
-    assert rows[0] == 8
-    assert rows == sorted(rows, reverse=True)
 
 
 class Tree(TokenMethod):
