@@ -137,19 +137,17 @@ class CalibrationPlan:
     command: str = ""
 
     def __post_init__(self) -> None:
-        if len(self.problems) < 2:
-            raise ParameterError("problems", len(self.problems), "must be at least 2 questions, for a standard error")
+        n, most = len(self.problems), None if self.stopping is None else self.stopping.max_answers
+        if n < 2:
+            raise ParameterError("problems", n, "must be at least 2 questions, for a standard error")
         questions = (*self.problems, *self.texts)
         if len({problem.name for problem in questions}) != len(questions):
             raise ParameterError("problems", len(questions), "must have different names")
-        if self.stopping is not None and self.stopping.max_answers != len(self.problems):
-            raise ParameterError(
-                "problems", len(self.problems), f"must be {self.stopping.max_answers}, the most allowed"
-            )
+        if most is not None and most != n:
+            raise ParameterError("problems", n, f"must be {most}, the most allowed")
         if self.timings_share is not None and self.stopping is not None:
-            raise ParameterError(
-                "timings_share", self.timings_share, "has no use where a precision decides: leave it out"
-            )
+            rule = "has no use where a precision decides: leave it out"
+            raise ParameterError("timings_share", self.timings_share, rule)
         if not 0.0 <= self.patience_s < float("inf"):
             raise ParameterError("patience", self.patience_s, "must be a finite number of seconds >= 0")
 

@@ -3,22 +3,79 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrate.engines.torch.job import Job
+from calibrate import pair
+from calibrate.engines.torch.job import SPARE, Job, Limits
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from calibrate.engines.speculation import Speculation
     from calibrate.engines.torch.batch import ContinuousBatch
+    from calibrate.engines.torch.decoder import Decoder
     from calibrate.engines.torch.kv_cache import KvCache
 
-__all__ = ["advanced", "answered", "finish", "job", "random_model", "random_prompts", "tokens_in", "told"]
+__all__ = [
+    "advanced",
+    "answered",
+    "batch_of",
+    "bundled_prompts",
+    "decoder_of",
+    "finish",
+    "job",
+    "random_model",
+    "random_prompts",
+    "tokens_in",
+    "told",
+]
 
 _IDS = count(1)
+_CONTEXT = 512 + SPARE
+
+
+@cache
+def decoder_of(folder: Path, device: str = "cpu", *, padded: bool | None = None, dtype: str = "float32") -> Decoder:
+    """A model for contexts of up to 512 tokens, loaded once: tests share weights, not caches."""
+    import torch
+
+    from calibrate.engines.torch.decoder import Decoder
+    from calibrate.engines.torch.model import load_model
+
+    model = load_model(folder, dtype=getattr(torch, dtype), device=torch.device(device))
+    return Decoder(model, _CONTEXT, padded=padded)
+
+
+def batch_of(
+    folder: Path, limits: Limits, *speculations: Speculation | None, device: str = "cpu", padded: bool | None = None
+) -> ContinuousBatch:
+    """An engine of a model, with the draft models and heads of these speculations."""
+    from calibrate.engines.torch.batch import ContinuousBatch
+    from calibrate.engines.torch.model import load_tokenizer
+    from calibrate.engines.torch.token_methods.draft_model import DraftModel
+    from calibrate.engines.torch.token_methods.eagle import EagleHead, load_head
+
+    target, methods = decoder_of(folder, device, padded=padded), {}
+    for one in speculations:
+        if one is not None and one.model is not None:
+            is_head = one.method == "eagle"
+            own = load_head(one.model, target, _CONTEXT) if is_head else decoder_of(one.model, device, padded=padded)
+            kind = EagleHead if is_head else DraftModel
+            methods[one.method, one.source] = kind(own, limits, limits.max_context)
+    return ContinuousBatch(target, load_tokenizer(folder), frozenset([0]), limits, methods)
+
+
+def bundled_prompts(n: int, seed: int) -> list[list[int]]:
+    """Questions of the bundled pair's task."""
+    from calibrate.engines.torch.model import load_tokenizer
+
+    tokenizer = load_tokenizer(pair.target_path())
+    return [tokenizer.encode(problem.prompt).ids for problem in pair.problems(n, seed)]
 
 
 def job(prompt: Iterable[int], max_tokens: int = 30, **options: Any) -> Job:

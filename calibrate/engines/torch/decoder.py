@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from calibrate.engines.torch.cuda.captured import MULTIPLE, CapturedPasses
-from calibrate.engines.torch.cuda.devices import check_room
 from calibrate.engines.torch.job import SPARE
 from calibrate.engines.torch.kv_cache import KvCache
 from theory.errors import CalibrationError
@@ -112,17 +111,10 @@ class Decoder:
         return _scaled(torch.stack(gains))[:, None, None]
 
     def cache(self, limits: Limits) -> KvCache:
-        """Return an empty cache for keys and values of this model, with `SPARE` positions beyond the context.
-
-        Raises
-        ------
-        CalibrationError : the GPU has too little free memory.
-        """
+        """Return an empty cache for keys and values of this model, with `SPARE` positions beyond the context."""
         columns = limits.max_context + SPARE
         if self.padded:
             columns = -(-columns // MULTIPLE) * MULTIPLE
-        per_token = 2 * self.n_layers * self.n_kv_heads * self.head_dim * self.dtype.itemsize
-        check_room(self.device, 0, per_token, limits.max_batch + limits.n_idle, columns)
         cache = KvCache(
             shape=(self.n_layers, self.n_kv_heads, self.head_dim),
             max_batch=limits.max_batch,

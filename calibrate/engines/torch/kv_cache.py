@@ -31,10 +31,8 @@ class KvCache:
     Parameters
     ----------
     shape : layers, key-value heads and dimensions of a head of the model.
-    max_batch : most sequences that run at once, >= 1.
-    n_idle : finished sequences kept, >= 1.
+    max_batch, n_idle : most sequences that run at once, and finished ones that are kept, >= 1 each.
     max_context : most tokens of a sequence.
-    dtype, device : torch dtype and device of the tensors.
 
     Attributes
     ----------

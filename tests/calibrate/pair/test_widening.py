@@ -14,16 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refuses
 from screens import refused_words
-from torch_jobs import answered, job
+from torch_jobs import answered, batch_of, job
 
 from calibrate import pair
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.speculation import Speculation
-from calibrate.engines.torch.batch import ContinuousBatch
-from calibrate.engines.torch.decoder import Decoder
-from calibrate.engines.torch.job import SPARE, Job, Limits
+from calibrate.engines.torch.job import Job, Limits
 from calibrate.engines.torch.model import load_model, load_tokenizer
-from calibrate.engines.torch.token_methods.eagle import EagleHead, load_head
 from calibrate.models.local import TorchModels
 from calibrate.pair.widening.pair import wide_pair, widen_pair
 from calibrate.pair.widening.sizes import Placement, Sizes, sizes_of_config, sizes_of_shape
@@ -120,12 +117,9 @@ def test_texts_at_published_shapes_are_those_of_the_bundled_model(role, shape, l
 @cache
 def answers(folder: Path, head: Path) -> list[Job]:
     """Sampled answers of the torch engine, with tokens that an EAGLE head drafts."""
-    decoder = Decoder(load_model(folder, dtype=torch.float32, device=CPU), 512 + SPARE)
-    limits = Limits(max_batch=4, n_idle=2, max_context=512)
-    eagle = EagleHead(load_head(head, decoder, 512 + SPARE), limits, 512)
-    batch = ContinuousBatch(decoder, load_tokenizer(folder), frozenset([0]), limits, {("eagle", str(head)): eagle})
     drafting = Speculation(method="eagle", model=head, k2=4)
     asking = {"sampling": Sampling(temperature=0.6, top_p=0.95), "speculation": drafting, "ignore_eos": False}
+    batch = batch_of(folder, Limits(max_batch=4, n_idle=2, max_context=512), drafting)
     return answered(batch, *(job(ids, 40, seed=n, **asking) for n, ids in enumerate(asked("target"))))
 
 

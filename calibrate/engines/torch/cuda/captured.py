@@ -80,8 +80,6 @@ class CapturedPasses:
 
     Parameters
     ----------
-    run : the forward pass.
-    device : device of the model.
     captured : whether passes are graphs; else plain calls.
     max_batch : most sequences of a pass.
     max_columns : slots of a sequence in the cache; the last one is written by sequences that pad a pass.

@@ -8,15 +8,13 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from torch_jobs import advanced, answered
+from torch_jobs import advanced, answered, bundled_prompts, decoder_of
 
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.batch import ContinuousBatch
-from calibrate.engines.torch.decoder import Decoder
 from calibrate.engines.torch.job import SPARE, Job, Limits
-from calibrate.engines.torch.model import load_model, load_tokenizer
 from calibrate.engines.torch.token_methods.eagle import EagleHead, build_head, load_head, read_head, save_head
-from calibrate.pair import head_path, problems, target_path
+from calibrate.pair import head_path, target_path
 from theory.errors import CalibrationError
 from workshop.training.head import Text, drafts
 from workshop.training.inference import load
@@ -25,10 +23,9 @@ LIMITS = Limits(max_batch=4, n_idle=4, max_context=400)
 EAGLE = Speculation(method="eagle", k2=5, model=head_path())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def target():
-    model = load_model(target_path(), dtype=torch.float32, device=torch.device("cpu"))
-    return Decoder(model, LIMITS.max_context + SPARE)
+    return decoder_of(target_path())
 
 
 class Watched(EagleHead):
@@ -50,8 +47,7 @@ def engine(target):
 
 @pytest.fixture(scope="module")
 def prompts():
-    tokenizer = load_tokenizer(target_path())
-    return [tokenizer.encode(problem.prompt).ids for problem in problems(3, 5, "validation")]
+    return bundled_prompts(3, 5)
 
 
 def draft(job_id, prompt, n=60, speculation=EAGLE):

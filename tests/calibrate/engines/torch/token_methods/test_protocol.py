@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from torch_jobs import advanced, finish, job, random_model, random_prompts, tokens_in, told
+from torch_jobs import advanced, batch_of, bundled_prompts, finish, job, random_model, random_prompts, tokens_in, told
 
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.sampling import distribution
@@ -18,12 +18,11 @@ from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.decoder import Decoder
 from calibrate.engines.torch.job import SPARE, Limits
-from calibrate.engines.torch.model import load_model, load_tokenizer
 from calibrate.engines.torch.token_methods.draft_model import DraftModel
-from calibrate.engines.torch.token_methods.eagle import EagleHead, HeadDecoder, build_head, load_head
+from calibrate.engines.torch.token_methods.eagle import EagleHead, HeadDecoder, build_head
 from calibrate.engines.torch.token_methods.protocol import Rows, TokenMethod, Verdict
 from calibrate.engines.torch.token_pass import forward_rows, read_tokens
-from calibrate.pair import draft_path, head_path, problems, target_path
+from calibrate.pair import draft_path, head_path, target_path
 
 VOCABULARY = 40
 LIMITS = Limits(max_batch=6, n_idle=6, max_context=200)
@@ -271,36 +270,20 @@ def test_an_unknown_drafter_is_refused(decoders):
     assert not engine.busy
 
 
-@pytest.fixture(scope="module")
-def pair():
-    """The bundled pair, the draft beside its target, for up to 16 sequences."""
-    device, limits = torch.device("cpu"), Limits(max_batch=16, n_idle=16, max_context=512)
-    models = [load_model(folder, dtype=torch.float32, device=device) for folder in (target_path(), draft_path())]
-    decoders = [Decoder(model, limits.max_context + SPARE) for model in models]
-    head = load_head(head_path(), decoders[0], limits.max_context + SPARE)
-    tokenizer = load_tokenizer(target_path())
-    eos = frozenset([models[0].generation_config.eos_token_id])
-
-    def engine():
-        methods = {
-            ("draft", DRAFT.source): DraftModel(decoders[1], limits, 512),
-            ("eagle", EAGLE.source): EagleHead(head, limits, 512),
-        }
-        return ContinuousBatch(decoders[0], tokenizer, eos, limits, methods)
-
-    return engine, tokenizer, decoders[0]
+def bundled_pair():
+    """An engine of the bundled pair for up to 16 sequences."""
+    return batch_of(target_path(), Limits(max_batch=16, n_idle=16, max_context=512), DRAFT, EAGLE)
 
 
 @pytest.mark.slow
-def test_greedy_answers_of_the_bundled_pair_are_lossless(pair):
-    make_engine, tokenizer, _ = pair
-    asked = [tokenizer.encode(problem.prompt).ids for problem in problems(3, 7, "validation")]
+def test_greedy_answers_of_the_bundled_pair_are_lossless():
+    asked = bundled_prompts(3, 7)
     methods = [None, *(at(s, k2) for s in (DRAFT, EAGLE, NGRAM) for k2 in (2, 4, 8)), LOOKAHEAD, JACOBI]
     jobs = [
         job(prompt, 70, ignore_eos=False, speculation=speculation, stop=stop)
         for prompt, speculation, stop in product(asked[:2], methods, [()])
     ] + [job(asked[2], 70, ignore_eos=False, speculation=speculation, stop=("\n\n",)) for speculation in methods]
-    finish(make_engine(), *jobs)
+    finish(bundled_pair(), *jobs)
     for first in range(0, len(jobs), len(methods)):
         plain, *fast = jobs[first : first + len(methods)]
         assert told(fast) == told([plain] * len(fast))
@@ -308,7 +291,7 @@ def test_greedy_answers_of_the_bundled_pair_are_lossless(pair):
     assert drafted[1] > 100
 
 
-def exact_triples(decoder, engine, prompt, sampling):
+def exact_triples(engine, prompt, sampling):
     """The law of the first three tokens, by enumeration of all texts that have a chance."""
     law = {(): 1.0}
     for _ in range(3):
@@ -317,7 +300,7 @@ def exact_triples(decoder, engine, prompt, sampling):
         for text in texts:
             engine.cache.n_active, engine.cache.length[:] = 0, 0
             engine.cache.admit([*prompt, *text])
-            logits.append(decoder.logits(read_tokens(decoder, engine.cache, 0, [*prompt, *text])[-1:]))
+            logits.append(engine.decoder.logits(read_tokens(engine.decoder, engine.cache, 0, [*prompt, *text])[-1:]))
         weights = distribution(torch.cat(logits), [sampling] * len(texts))
         weights = weights / weights.sum(-1, keepdim=True)
         law = {
@@ -331,17 +314,16 @@ def exact_triples(decoder, engine, prompt, sampling):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("speculation", [DRAFT, EAGLE], ids=lambda one: one.method)
-def test_sampled_tokens_of_the_bundled_pair_follow_the_targets_law(pair, speculation):
+def test_sampled_tokens_of_the_bundled_pair_follow_the_targets_law(speculation):
     """Chi-square on the first three tokens of 320 texts, sampled hot; a false alarm once in a million."""
-    make_engine, tokenizer, decoder = pair
-    prompt = tokenizer.encode(problems(1, 3, "validation")[0].prompt).ids
+    (prompt,) = bundled_prompts(1, 3)
     sampling = Sampling(temperature=2.0, top_p=0.8)
     with torch.inference_mode():
-        law = exact_triples(decoder, make_engine(), prompt, sampling)
+        law = exact_triples(bundled_pair(), prompt, sampling)
     assert sum(law.values()) == pytest.approx(1.0, abs=0.01)
     n = 320
     jobs = [job(prompt, 4, sampling=sampling, seed=seed, speculation=speculation) for seed in range(n)]
-    seen = [tuple(tokens[:3]) for tokens in finish(make_engine(), *jobs)]
+    seen = [tuple(tokens[:3]) for tokens in finish(bundled_pair(), *jobs)]
     assert sum(accepted for one in jobs for _, accepted in one.passes) > n // 4
     often = [text for text, p in law.items() if n * p >= 5.0]
     assert len(often) > 5
