@@ -331,9 +331,9 @@ def left_out_notes(batches: Sequence[int], rounds: Sequence[Sequence[DecodeSampl
     why = "its requests did not run at the same time"
     remedy = (
         "give a smaller --concurrency if the server limits how many it runs at once, else calibrate again without "
-        "other load on this machine and the server; simulations compute its time from the timed batches: between two of "
-        "them by interpolation, beyond the largest by the slope of the upper half, and as long as an iteration of one "
-        "request where only batch 1 was timed"
+        "other load on this machine and the server; simulations compute its time from the timed batches: between two "
+        "of them by interpolation, beyond the largest by the slope of the upper half, and as long as an iteration of "
+        "one request where only batch 1 was timed"
     )
     notes = []
     for batch in batches:

@@ -228,16 +228,12 @@ class CalibrationPlan:
         return _CLIENT_ROUNDS if self.loads is None else ROUNDS
 
     @property
-    def n_loads(self) -> int:
-        """Loops at the loads of all decodings together, at most."""
-        return 0 if self.loads is None else ROUNDS * len(self.loads.most_levels) * (1 + len(self.token))
-
-    @property
     def n_parts(self) -> int:
         """Parts of the work, for a progress bar; with a stopping rule the least number, of loads the largest."""
         rounds = self.n_rounds * self.parts_per_round
         with_clients = self.client_rounds * len(self.clients)
-        return rounds + self.models.n_engines + self.n_answers + len(self.texts) + self.n_loads + with_clients
+        loops = 0 if self.loads is None else ROUNDS * len(self.loads.most_levels) * (1 + len(self.token))
+        return rounds + self.models.n_engines + self.n_answers + len(self.texts) + loops + with_clients
 
 
 async def reaching(plan: CalibrationPlan, clock: WallClock, journal: Journal, patiently: Patience) -> CalibrationPlan:

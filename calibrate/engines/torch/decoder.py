@@ -197,7 +197,8 @@ class Decoder:
         rows: Tensor = first_row if anywhere else torch.arange(first_row, first_row + batch, device=self.device)
         seen = [] if anywhere else cache.view(first_row, batch, columns).unbind(0)
         index = ((positions if slots is None else slots) + rows[:, None] * cache.capacity).flatten()
-        grouped = _grouped_mask(mask, heads // kv_heads)
+        if mask is not None and m > 1:  # (B, 1, group * m, columns): a row for each query head of a group
+            mask = mask.expand(-1, heads // kv_heads, -1, -1).flatten(1, 2)[:, None]
         hidden = self._enter(ids, features)
         for i, layer in enumerate(self._layers):
             qkv = linear(self._rms_norm(hidden, layer.norm), *layer.qkv)
@@ -205,7 +206,7 @@ class Decoder:
             stored[i][0].index_copy_(0, index, qk[:, :, heads:].reshape(batch * m, -1))
             stored[i][1].index_copy_(0, index, qkv[..., n_qk:].reshape(batch * m, -1))
             read = cache.copied(i, first_row, columns) if anywhere else seen[i]
-            mixed = self._attend(qk[:, :, :heads], read, grouped)
+            mixed = self._attend(qk[:, :, :heads], read, mask)
             hidden = hidden + linear(mixed, *layer.out)
             normed = self._rms_norm(hidden, layer.mlp_norm)
             gate, up = linear(normed, *layer.gate_up).chunk(2, -1)
@@ -293,13 +294,6 @@ def _check_config(config: Any, max_context: int) -> None:
 def _scaled(weight: Tensor) -> Tensor:
     """A norm weight times sqrt(size), float32: `Decoder._inverse_norm` omits that factor."""
     return weight.float() * weight.shape[-1] ** 0.5
-
-
-def _grouped_mask(mask: Tensor | None, group: int) -> Tensor | None:
-    """Repeat a mask (B, 1, m, columns) for the query heads of a group: (B, 1, group * m, columns)."""
-    if mask is None or mask.shape[2] == 1:
-        return mask
-    return mask.expand(-1, group, -1, -1).flatten(1, 2)[:, None]
 
 
 def _placed(weight: Tensor) -> Tensor:

@@ -116,19 +116,6 @@ def test_greedy_tokens_are_those_of_transformers_as_requests_join_and_leave(engi
     assert max(it.batch for it in engine.work.iterations) == LIMITS.max_batch
 
 
-def test_a_prompt_that_continues_a_finished_sequence_prefills_its_end_only(engine, engine_with):
-    prompt = prompts(1, seed=4)[0]
-    first = job(prompt, 10)
-    finish(engine, first)
-    longer = [*prompt, *first.tokens, 3, 7]
-    second = job(longer, 10)
-    finish(engine, second)
-    # the last token drawn was never fed, so it and the two new ones are computed
-    assert second.n_cached == len(prompt) + 9
-    assert [p.tokens for p in engine.work.prefills] == [len(prompt), 3]
-    assert [second.tokens] == finish(engine_with(), job(longer, 10))
-
-
 def test_a_prompt_that_continues_a_running_sequence_shares_its_cache(engine, engine_with):
     prompt = prompts(1, seed=5)[0]
     (first,) = advanced(engine, 8, job(prompt))
@@ -154,31 +141,6 @@ def test_a_cache_that_grows_gives_the_same_tokens(engine_with, engine, monkeypat
     assert small.cache.capacity == 64
     assert finish(small, *(job(prompt, 90) for prompt in given)) == expected
     assert small.cache.capacity > 64
-
-
-def test_an_aborted_request_leaves_at_once_and_the_rest_goes_on(engine, engine_with):
-    given = prompts(3, seed=9)
-    jobs = advanced(engine, 8, *(job(prompt, 25) for prompt in given))
-    (waiting,) = advanced(engine, 0, job(given[0], 5))
-    assert engine.abort(jobs[1].id) is jobs[1]
-    assert engine.abort(waiting.id) is waiting
-    assert engine.abort(12345678) is None
-    drawn = len(jobs[1].tokens)
-    finish(engine)
-    assert (len(jobs[1].tokens), waiting.tokens) == (drawn, [])
-    expected = finish(engine_with(), *(job(prompt, 25) for prompt in given))
-    assert [jobs[0].tokens, jobs[2].tokens] == [expected[0], expected[2]]
-
-
-def test_end_of_text_ends_a_request_unless_it_is_told_to_go_on(reference, engine_with):
-    prompt = prompts(1, seed=10)[0]
-    tokens = greedy(reference, prompt, 20)
-    eos = tokens[10]
-    where = tokens.index(eos)
-    ends, goes_on = job(prompt, 20, ignore_eos=False), job(prompt, 20)
-    finish(engine_with([eos]), ends, goes_on)
-    assert (ends.finish, ends.tokens, ends.n_generated) == ("eos", tokens[:where], where + 1)
-    assert (goes_on.finish, goes_on.tokens) == ("length", tokens)
 
 
 @pytest.mark.parametrize(

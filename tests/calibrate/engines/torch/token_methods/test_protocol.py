@@ -137,6 +137,7 @@ def test_a_text_ends_where_plain_decoding_ends_it(decoders):
         cut += 1 + sum(accepted + 1 for _, accepted in one.passes) > one.n_generated
         assert sum(p.tokens for p in engine.work.passes) == one.n_generated - 1
     assert cut > 0
+    assert finish(make(decoders, eos=text[:1]), job(prompt, 80)) == [text]  # it is told to go on
 
 
 @pytest.mark.parametrize(
@@ -203,9 +204,14 @@ def test_an_aborted_request_leaves_both_models(decoders):
     expected = finish(make(decoders), *(job(p, 40) for p in given))
     engine = make(decoders)
     jobs = advanced(engine, 6, *(job(p, 40, speculation=DRAFT) for p in given))
+    (waiting,) = advanced(engine, 0, job(given[0], 5))
     assert engine.abort(jobs[0].id) is jobs[0]
+    assert engine.abort(waiting.id) is waiting
+    assert engine.abort(12345678) is None
+    drawn = len(jobs[0].tokens)
     finish(engine)
     assert [one.tokens for one in jobs[1:]] == expected[1:]
+    assert (len(jobs[0].tokens), waiting.tokens) == (drawn, [])
     assert engine._methods["draft", DRAFT.source]._jobs == []
 
 
