@@ -164,7 +164,9 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
     _check_memory([folder, *(Path(one.source) for one in with_weights)], limits, device, dtype.itemsize)
     model = load_model(folder, dtype=dtype, device=device)
     decoder = Decoder(model, limits.max_context + SPARE)
-    methods = {(one.method, one.source): _load_method(one, decoder, limits) for one in with_weights}
+    methods: dict[tuple[str, str], TokenMethod] = {
+        (one.method, one.source): _load_method(one, decoder, limits) for one in with_weights
+    }
     batch = ContinuousBatch(decoder, load_tokenizer(folder), _eos_ids(model), limits, methods)
     return batch, {
         "architecture": model.config.architectures[0] if model.config.architectures else type(model).__name__,

@@ -14,7 +14,6 @@ the small model's numbers are. The square of the constant takes the place of a s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from math import sqrt
 from typing import TYPE_CHECKING, Any, Final
@@ -45,27 +44,18 @@ _HEAD_GAIN: Final = 8.0
 """By what an EAGLE head multiplies the constant, since no norm follows: it takes half of epsilon."""
 
 
-@dataclass(slots=True)
 class Weights:
     """Makes the matrices of a wide model: random, or zero, with the small model's numbers in their place.
 
-    Random matrices repeat a tile of 4 million numbers.
+    Random matrices repeat a tile of 4 million numbers. ``epsilon`` is that of the small model's norms.
     """
 
-    placement: Placement
-    epsilon: float
-    """Epsilon of the small model's norms."""
-    dtype: torch.dtype
-    tile: Tensor
-
-    @classmethod
-    def seeded(cls, placement: Placement, epsilon: float, dtype: torch.dtype, seed: int) -> Weights:
-        """Return the maker of a model's weights, with random numbers of a seed."""
+    def __init__(self, placement: Placement, epsilon: float, dtype: torch.dtype, seed: int) -> None:
         import torch
 
+        self.placement, self.epsilon, self.dtype = placement, epsilon, dtype
         random = torch.Generator().manual_seed(seed)
-        tile = torch.empty(_TILE).normal_(0.0, _SPREAD, generator=random).to(dtype)
-        return cls(placement, epsilon, dtype, tile)
+        self.tile: Tensor = torch.empty(_TILE).normal_(0.0, _SPREAD, generator=random).to(dtype)
 
     @property
     def constant(self) -> float:

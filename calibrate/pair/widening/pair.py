@@ -106,7 +106,7 @@ class WideModel:
 
         config = {**_config_of(self.source), "max_position_embeddings": context}
         small: dict[str, Tensor] = load_file(self.source / "model.safetensors")
-        weights = Weights.seeded(self.placement, config["rms_norm_eps"], getattr(torch, dtype), seed)
+        weights = Weights(self.placement, config["rms_norm_eps"], getattr(torch, dtype), seed)
         if self.role == _HEAD:
             parts = iter([("model", lambda: head_weights(small, weights))])
         else:

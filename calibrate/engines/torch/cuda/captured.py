@@ -130,11 +130,13 @@ class CapturedPasses:
         sizes = _TOKENS_OF_ONE if anywhere else _TOKENS
         if (first_row > 0 and not anywhere) or tokens > sizes[-1] or batch > self._batches[-1]:
             return None
-        least = [
-            steps[bisect_left(steps, value)]
-            for steps, value in ((self._batches, batch), (sizes, tokens), (self._columns, columns))
-        ]
-        return PassShape(*least, anywhere)
+        batches, columns_of = self._batches, self._columns
+        return PassShape(
+            batches[bisect_left(batches, batch)],
+            sizes[bisect_left(sizes, tokens)],
+            columns_of[bisect_left(columns_of, columns)],
+            anywhere,
+        )
 
     def hidden(
         self,
