@@ -39,24 +39,15 @@ def test_it_says_what_it_is_and_is_pinned(engines):
     assert engines.target.tokenizer_id == engines.draft.tokenizer_id is not None
 
 
-async def test_text_and_ids_ask_the_same(engines):
-    by_text = await engines.target.generate(Request(prompt=PROMPT, max_tokens=9))
-    by_ids = await engines.target.generate(Request(prompt=engines.target.encode(PROMPT), max_tokens=9))
-    assert by_text.text == by_ids.text
-    assert by_text.token_ids == by_ids.token_ids
-    assert by_text.n_prompt_tokens == len(engines.target.encode(PROMPT)) == 6
-    assert by_ids.n_cached_tokens == 5
-
-
-async def test_times_are_in_order_on_the_callers_clock(engines):
-    before = time.monotonic()
-    generation = await engines.target.generate(Request(prompt=PROMPT, **{**LONG, "max_tokens": 20}))
-    after = time.monotonic()
-    times = generation.times
+async def test_text_and_ids_ask_the_same_and_times_are_in_order_on_the_callers_clock(engines):
+    before, options = time.monotonic(), {**LONG, "max_tokens": 20}
+    by_text = await engines.target.generate(Request(prompt=PROMPT, **options))
+    times, after = by_text.times, time.monotonic()
     assert before <= times.queued <= times.prefill_start <= times.prefill_end <= times.first_token <= times.end <= after
-    assert generation.n_generated == 20
-    assert generation.n_iterations == 19
-    assert generation.finish == "length"
+    assert (by_text.n_generated, by_text.n_iterations, by_text.finish) == (20, 19, "length")
+    by_ids = await engines.target.generate(Request(prompt=engines.target.encode(PROMPT), **options))
+    assert (by_text.text, by_text.token_ids) == (by_ids.text, by_ids.token_ids)
+    assert by_text.n_prompt_tokens == len(engines.target.encode(PROMPT)) == by_ids.n_cached_tokens + 1 == 6
 
 
 async def test_many_requests_at_once_get_what_they_get_alone(engines):
@@ -71,18 +62,15 @@ async def test_many_requests_at_once_get_what_they_get_alone(engines):
     assert all(g.text.endswith("\n\n") for g in alone if g.finish == "stop")
 
 
-def test_choices(engines):
-    choice = engines.run(engines.target.choose(PROMPT, (" Yes", " No", " add")))
+async def test_choices_are_different_single_tokens(engines):
+    choice = await engines.target.choose(PROMPT, (" Yes", " No", " add"))
     assert math.isclose(sum(choice.probabilities), 1.0)
     assert 0.0 < choice.mass <= 1.0
     assert choice.best == max(zip(choice.probabilities, choice.choices, strict=True))[1]
     assert choice.probability(" No") == choice.probabilities[1]
-
-
-def test_choices_must_be_single_tokens(engines):
-    for choices in ((" Yes", " add add"), (), (" Yes", " Yes"), ("nonsense",)):
+    for wrong in ((" Yes", " add add"), (), (" Yes", " Yes"), ("nonsense",)):
         with pytest.raises(ParameterError, match="choices"):
-            engines.run(engines.target.choose(PROMPT, choices))
+            await engines.target.choose(PROMPT, wrong)
 
 
 async def test_cancelling_aborts_in_the_engine_and_tells_the_tokens_drawn(engines):

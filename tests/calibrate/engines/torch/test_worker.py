@@ -19,16 +19,7 @@ from calibrate.engines.torch.worker import Worker, _ClosedError
 PATIENCE_S = 60.0
 """Until a thread is taken as hanging, s: machines have much else to do."""
 
-ASK = {
-    "op": "submit",
-    "max_tokens": 900,
-    "stop": [],
-    "temperature": 0.0,
-    "top_p": 1.0,
-    "seed": 0,
-    "ignore_eos": True,
-    "choices": [],
-}
+ASK = {"op": "submit", "max_tokens": 900, "ignore_eos": True}
 
 
 @pytest.fixture
