@@ -17,10 +17,10 @@ import numpy as np
 from calibrate.engines.torch.cuda.telemetry import GpuState, gpu_notes
 from calibrate.loads.clients import kept_clients
 from calibrate.loads.levels import kept_loads, load_notes
+from calibrate.measuring.answers import kept_texts
 from calibrate.measuring.from_outside import left_out_notes
 from calibrate.measuring.noise import leading_slow, steadiness
 from calibrate.measuring.plan import CalibrationPlan
-from calibrate.measuring.texts import kept_texts
 from calibrate.record.answer_records import RecordedAnswer
 from calibrate.record.engine_records import FIELD_OF_USE, STEPWISE, DecodeSample, EngineRecord, InUse, Sentinel
 from calibrate.record.journal import Journal

@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -21,14 +21,13 @@ from typing import Any, Final
 from calibrate.engines.speculation import Decoding
 from calibrate.loads.clients import measure_clients
 from calibrate.loads.levels import LoadSweep
-from calibrate.measuring.answers import measure_answer, outside_seconds, seconds_in_company
+from calibrate.measuring.answers import measure_answer, measure_texts, outside_seconds, seconds_in_company
 from calibrate.measuring.assembly import assemble
 from calibrate.measuring.candidates import measure_beams
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.engine_work import work_done
 from calibrate.measuring.plan import CalibrationPlan, reaching
 from calibrate.measuring.stopping import LookOutcome, Precision, Status
-from calibrate.measuring.texts import AT_ONCE, ON_SERVERS, measure_texts
 from calibrate.measuring.token_methods import measure_token_answer
 from calibrate.record.engine_records import FIELD_OF_USE, STEPWISE, EngineRecord, InUse, as_json
 from calibrate.record.journal import Journal
@@ -50,16 +49,6 @@ _RUNS: Final[Mapping[str, Sequence[Callable[[Step], Algorithm]]]] = {
 }
 """Field of `EngineRecord` -> algorithms that are run in turns, an answer each, to time engines in that use; candidates
 have a survey."""
-_SENTINEL: Final[dict[str, Any]] = {
-    "batches": (1,),
-    "contexts": (32,),
-    "iterations": 8,
-    "prefills": (4,),
-    "repeats": 1,
-    "k2": 1,
-    "rounds": 1,
-}
-"""Workload of a sentinel, as `MeasureOptions`."""
 
 
 async def calibrate_models(
@@ -147,7 +136,7 @@ class _Sitting:
             truth=self.plan.truth,
             inspection=self.plan.models.inspection(),
             within_s=self.plan.texts_s,
-            at_once=ON_SERVERS if self.plan.models.by_load else AT_ONCE,
+            on_servers=self.plan.models.by_load,
             patiently=self.patiently,
             progress=self._step,
         )
@@ -328,22 +317,18 @@ class _Sitting:
 
     async def _sentinel(self, name: str, engine: Any, index: int) -> tuple[float, float]:
         """Moment and duration of a sentinel; only its prompt differs from others."""
-        options = replace(self.plan.engine, **_SENTINEL, seed=self.plan.engine.seed + 1_000_003 * (index + 1))
+        seed = self.plan.engine.seed + 1_000_003 * (index + 1)
+        options = MeasureOptions(
+            batches=(1,), contexts=(32,), iterations=8, prefills=(4,), repeats=1, k2=1, rounds=1, seed=seed
+        )
         warmup = self._warmups[name]
         record = await self.plan.models.time_engine(engine, options, warmup=warmup, progress=lambda part: None)
         return time.time(), median(sample.seconds for sample in record.decode if sample.tokens == 1)
 
     def profile(self, stamp: dict[str, Any]) -> Profile:
         """All measurements so far as a profile."""
-        return assemble(
-            self.plan,
-            self._journal,
-            self.engines,
-            self.placement,
-            stamp,
-            n_answers=self.n_answers,
-            n_rounds=self.n_rounds,
-        )
+        numbers = {"n_answers": self.n_answers, "n_rounds": self.n_rounds}
+        return assemble(self.plan, self._journal, self.engines, self.placement, stamp, **numbers)
 
     def _step(self, part: str) -> None:
         self._done += 1

@@ -46,15 +46,6 @@ _TIMED: Final = "timed"
 _LATE: Final = "late"
 _LEFT_OUT: Final = "left out"
 _PREFILLS: Final = "prefills"
-_NOT_TOGETHER: Final = "its requests did not run at the same time"
-_REMEDY: Final = (
-    "give a smaller --concurrency if the server limits how many it runs at once, else calibrate again without other "
-    "load on this machine and the server"
-)
-_INSTEAD: Final = (
-    "simulations compute its time from the timed batches: between two of them by interpolation, beyond the largest by "
-    "the slope of the upper half, and as long as an iteration of one request where only batch 1 was timed"
-)
 _LEVELS: Final = 3
 _TRIES: Final = 4
 _PAUSE_S: Final = 0.05
@@ -337,13 +328,20 @@ def timing_notes(engine: OpenAIEngine) -> list[str]:
 
 def left_out_notes(batches: Sequence[int], rounds: Sequence[Sequence[DecodeSample]]) -> list[str]:
     """Notes for the profile on batch sizes that timing rounds lack, including rounds of earlier runs."""
+    why = "its requests did not run at the same time"
+    remedy = (
+        "give a smaller --concurrency if the server limits how many it runs at once, else calibrate again without "
+        "other load on this machine and the server; simulations compute its time from the timed batches: between two "
+        "of them by interpolation, beyond the largest by the slope of the upper half, and as long as an iteration of "
+        "one request where only batch 1 was timed"
+    )
     notes = []
     for batch in batches:
         n = sum(all(sample.batch != batch or sample.by for sample in samples) for samples in rounds)
         if n == len(rounds):
-            notes.append(f"warning: batch {batch} was left out: {_NOT_TOGETHER}; {_REMEDY}; {_INSTEAD}")
+            notes.append(f"warning: batch {batch} was left out: {why}; {remedy}")
         elif n:
-            notes.append(f"batch {batch} was left out in {n} of {len(rounds)} rounds: {_NOT_TOGETHER}")
+            notes.append(f"batch {batch} was left out in {n} of {len(rounds)} rounds: {why}")
     return notes
 
 

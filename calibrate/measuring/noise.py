@@ -157,11 +157,11 @@ def check_steadiness(sentinels: Mapping[str, Sequence[tuple[float, float]]]) -> 
     UnstableMeasurementError : a limit is exceeded; the message has the values and a remedy.
     """
     measured = {name: steadiness(values) for name, values in sentinels.items()}
-    complaints = {name: s.complaint() for name, s in measured.items() if s is not None and s.complaint()}
-    if not complaints:
+    unsteady = {name: s for name, s in measured.items() if s is not None and s.complaint()}
+    if not unsteady:
         return
-    said = "; ".join(f"{name}: {text}" for name, text in complaints.items())
-    worst = max(max(s.spread, abs(s.drift)) for name, s in measured.items() if s is not None and name in complaints)
+    said = "; ".join(f"{name}: {s.complaint()}" for name, s in unsteady.items())
+    worst = max(max(s.spread, abs(s.drift)) for s in unsteady.values())
     raise UnstableMeasurementError(
         f"the machine was not steady: {said}; stop what else runs on it and measure again", spread=worst
     )

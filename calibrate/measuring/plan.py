@@ -13,10 +13,9 @@ from calibrate.engines.protocol import Progress
 from calibrate.engines.speculation import Decoding, Speculation
 from calibrate.engines.torch.cuda.telemetry import GpuState
 from calibrate.loads.levels import ROUNDS, LoadOptions
-from calibrate.measuring.answers import Inspection
+from calibrate.measuring.answers import Inspection, kept_texts
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.stopping import Stopping
-from calibrate.measuring.texts import kept_texts
 from calibrate.record.engine_records import EngineRecord
 from calibrate.record.journal import Journal
 from calibrate.record.profile import ModelRecord
@@ -138,19 +137,17 @@ class CalibrationPlan:
     command: str = ""
 
     def __post_init__(self) -> None:
-        if len(self.problems) < 2:
-            raise ParameterError("problems", len(self.problems), "must be at least 2 questions, for a standard error")
+        n, most = len(self.problems), None if self.stopping is None else self.stopping.max_answers
+        if n < 2:
+            raise ParameterError("problems", n, "must be at least 2 questions, for a standard error")
         questions = (*self.problems, *self.texts)
         if len({problem.name for problem in questions}) != len(questions):
             raise ParameterError("problems", len(questions), "must have different names")
-        if self.stopping is not None and self.stopping.max_answers != len(self.problems):
-            raise ParameterError(
-                "problems", len(self.problems), f"must be {self.stopping.max_answers}, the most allowed"
-            )
+        if most is not None and most != n:
+            raise ParameterError("problems", n, f"must be {most}, the most allowed")
         if self.timings_share is not None and self.stopping is not None:
-            raise ParameterError(
-                "timings_share", self.timings_share, "has no use where a precision decides: leave it out"
-            )
+            rule = "has no use where a precision decides: leave it out"
+            raise ParameterError("timings_share", self.timings_share, rule)
         if not 0.0 <= self.patience_s < float("inf"):
             raise ParameterError("patience", self.patience_s, "must be a finite number of seconds >= 0")
 
@@ -231,16 +228,12 @@ class CalibrationPlan:
         return _CLIENT_ROUNDS if self.loads is None else ROUNDS
 
     @property
-    def n_loads(self) -> int:
-        """Loops at the loads of all decodings together, at most."""
-        return 0 if self.loads is None else ROUNDS * len(self.loads.most_levels) * (1 + len(self.token))
-
-    @property
     def n_parts(self) -> int:
         """Parts of the work, for a progress bar; with a stopping rule the least number, of loads the largest."""
         rounds = self.n_rounds * self.parts_per_round
         with_clients = self.client_rounds * len(self.clients)
-        return rounds + self.models.n_engines + self.n_answers + len(self.texts) + self.n_loads + with_clients
+        loops = 0 if self.loads is None else ROUNDS * len(self.loads.most_levels) * (1 + len(self.token))
+        return rounds + self.models.n_engines + self.n_answers + len(self.texts) + loops + with_clients
 
 
 async def reaching(plan: CalibrationPlan, clock: WallClock, journal: Journal, patiently: Patience) -> CalibrationPlan:

@@ -15,14 +15,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES, SCORE_TOKENS, judge_prompt, score_prompt
 from calibrate.pair.task import (
+    JUDGE_NO,
+    JUDGE_YES,
     MAX_STEP_TOKENS,
+    SCORE_TOKENS,
     STEP_SEPARATOR,
     Problem,
     answer_is_correct,
+    judge_prompt,
     problems,
     same_meaning,
+    score_prompt,
     split_steps,
     step_is_correct,
 )

@@ -1,7 +1,8 @@
 """Synthetic word problems with step-by-step answers and computable ground truth: what the bundled pair is trained on.
 
 A problem is a first number and a few operations, as a story; its answer restates the first number, applies the
-operations one step at a time and ends with the answer, steps separated by a blank line.
+operations one step at a time and ends with the answer, steps separated by a blank line. Two auxiliary prompts are
+answered with a single token: whether two steps have the same meaning, and the quality of a step.
 """
 
 from __future__ import annotations
@@ -32,9 +33,13 @@ if TYPE_CHECKING:
     import numpy as np
 
 __all__ = [
+    "JUDGE_NO",
+    "JUDGE_YES",
     "MAX_OPERAND",
     "MAX_STEP_TOKENS",
     "MIN_OPERAND",
+    "SCORE_REQUEST",
+    "SCORE_TOKENS",
     "STEP_SEPARATOR",
     "Problem",
     "Split",
@@ -43,11 +48,14 @@ __all__ = [
     "apply_operation",
     "draw_content",
     "is_next_move",
+    "judge_prompt",
     "meaning_is_correct",
     "parse_question",
     "problems",
+    "prompt_fragments",
     "question_fragments",
     "same_meaning",
+    "score_prompt",
     "split_of",
     "split_steps",
     "state_after",
@@ -59,6 +67,16 @@ STEP_SEPARATOR: Final = "\n\n"
 """Between the question and the steps, and between steps; one token."""
 MAX_STEP_TOKENS: Final = 100
 """A longer step is cut: no step of the language reaches this length (tokens)."""
+
+JUDGE_YES: Final = " Yes"
+"""Answer token of ``judge_prompt``: the two steps mean the same."""
+JUDGE_NO: Final = " No"
+"""Answer token of ``judge_prompt``: the two steps do not mean the same."""
+SCORE_TOKENS: Final = tuple("0123456789")
+"""Answer tokens of ``score_prompt``, worst first; these bare digits occur nowhere else in the language."""
+SCORE_REQUEST: Final = "Score:"
+"""Text after the step to be scored and a separator."""
+_FIRST, _SECOND, _SAME = "First:", "Second:", "Same meaning?"
 
 Split = Literal["training", "calibration", "validation"]
 _VERBOSITY_WORDS: Final[dict[Verbosity, str]] = {"brief": " Be brief.", "normal": "", "careful": " Explain with care."}
@@ -292,21 +310,16 @@ def meaning_is_correct(problem: Problem, state: State, meaning: Meaning | None) 
     at_end = state.n_done == len(problem.operations)
     if meaning.kind == "final":
         return at_end and meaning.result == state.total
-    return not at_end and _is_next(problem, state, meaning)
+    if at_end or meaning.kind != "operation" or not is_next_move(problem, state, meaning):
+        return False
+    stated = meaning.before is None or meaning.before == state.total
+    return stated and meaning.result == apply_operation(meaning.operation, meaning.operand, state.total)
 
 
 def is_next_move(problem: Problem, state: State, meaning: Meaning) -> bool:
     """Whether a step is about the operation that is next in the question, of which there must be one."""
     wanted = (*problem.operations[state.n_done], state.n_done + 1)
     return (meaning.operation, meaning.operand, meaning.month) == wanted
-
-
-def _is_next(problem: Problem, state: State, meaning: Meaning) -> bool:
-    """Whether a step applies the operation that is next in the question."""
-    if meaning.kind != "operation" or state.total is None or not is_next_move(problem, state, meaning):
-        return False
-    stated = meaning.before is None or meaning.before == state.total
-    return stated and meaning.result == apply_operation(meaning.operation, meaning.operand, state.total)
 
 
 def _problem(question: str) -> Problem:
@@ -353,3 +366,24 @@ def question_fragments() -> tuple[str, ...]:
     """Every word that a question is built from (templates and their fillings), for the tokenizer's vocabulary."""
     verbs = tuple(verb for verbs in VERBS.values() for verb in verbs)
     return (_OPENING, _EVENT, _DOUBLING, _ASK, *MONTHS, *verbs, *_VERBOSITY_WORDS.values())
+
+
+def judge_prompt(step_a: str, step_b: str) -> str:
+    """Prompt whether two steps mean the same; the answer is ``JUDGE_YES`` or ``JUDGE_NO``.
+
+    The judge sees the two steps only, like the verifier of Lookahead Reasoning, not the problem.
+    """
+    return STEP_SEPARATOR.join((_FIRST, step_a.strip(), _SECOND, step_b.strip(), _SAME))
+
+
+def score_prompt(question: str, previous_steps: Sequence[str], step: str) -> str:
+    """Prompt for a grade of a step after the steps before it; the answer is one of ``SCORE_TOKENS``.
+
+    The prompt continues the model's own text, so that it is in an engine's prefix cache.
+    """
+    return STEP_SEPARATOR.join((question.strip(), *(s.strip() for s in previous_steps), step.strip(), SCORE_REQUEST))
+
+
+def prompt_fragments() -> tuple[str, ...]:
+    """Every text that the prompts add to the language, for the tokenizer's vocabulary."""
+    return (_FIRST, _SECOND, _SAME, SCORE_REQUEST, JUDGE_YES, JUDGE_NO, *SCORE_TOKENS)

@@ -43,33 +43,13 @@ LAST_NUMBER: Final = 99
 
 NAMES: Final = ("Mia", "Tom", "Ada", "Ben", "Eva", "Leo", "Ida", "Max", "Zoe", "Sam", "Amy", "Jan")
 MONTHS: Final = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
 )
 """Months of a story: it begins in January and has an operation in each later month; a step names its month."""
 OBJECTS: Final = (
-    "apples",
-    "books",
-    "coins",
-    "shells",
-    "cards",
-    "stamps",
-    "pears",
-    "beads",
-    "stones",
-    "pens",
-    "plums",
-    "balls",
+    *("apples", "books", "coins", "shells", "cards", "stamps"),
+    *("pears", "beads", "stones", "pens", "plums", "balls"),
 )
 
 

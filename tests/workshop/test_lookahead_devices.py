@@ -30,10 +30,10 @@ def shared_every_way(window: int, ngram: int, guesses: int, n_devices: int) -> i
     return best
 
 
-@pytest.mark.parametrize("n_devices", [1, 2, 3])
 @pytest.mark.parametrize(("window", "ngram", "guesses"), [(1, 2, 0), (4, 2, 3), (3, 3, 3), (4, 4, 2), (2, 5, 4)])
-def test_against_every_way_to_share(window: int, ngram: int, guesses: int, n_devices: int) -> None:
-    assert device_rows(window, ngram, guesses, n_devices) == shared_every_way(window, ngram, guesses, n_devices)
+def test_against_every_way_to_share(window: int, ngram: int, guesses: int) -> None:
+    for n in (1, 2, 3):
+        assert device_rows(window, ngram, guesses, n) == shared_every_way(window, ngram, guesses, n)
 
 
 @given(st.integers(1, 20), st.integers(2, 7), st.integers(0, 20), st.integers(1, 10))

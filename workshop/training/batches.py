@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from calibrate.pair.prompts import SCORE_TOKENS
-from calibrate.pair.task import STEP_SEPARATOR
+from calibrate.pair.task import SCORE_TOKENS, STEP_SEPARATOR
 from calibrate.pair.wording import LAST_NUMBER, MONTHS, VERBS
 from workshop.training.examples import Example
 from workshop.training.rendering import STEP_WORDS

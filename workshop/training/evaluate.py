@@ -17,16 +17,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from calibrate.engines.torch.token_methods.eagle_head import read_head
+from calibrate.engines.torch.token_methods.eagle import read_head
 from calibrate.pair import card_path, head_path, model_path, target_path
-from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES, SCORE_TOKENS, judge_prompt, score_prompt
 from calibrate.pair.task import (
+    JUDGE_NO,
+    JUDGE_YES,
     MAX_STEP_TOKENS,
+    SCORE_TOKENS,
     STEP_SEPARATOR,
     Problem,
     answer_is_correct,
+    judge_prompt,
     problems,
     same_meaning,
+    score_prompt,
     split_steps,
     step_is_correct,
 )

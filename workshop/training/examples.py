@@ -10,15 +10,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES, SCORE_REQUEST, SCORE_TOKENS, judge_prompt
 from calibrate.pair.task import (
+    JUDGE_NO,
+    JUDGE_YES,
     MAX_OPERAND,
     MIN_OPERAND,
+    SCORE_REQUEST,
+    SCORE_TOKENS,
     STEP_SEPARATOR,
     Problem,
     State,
     apply_operation,
     is_next_move,
+    judge_prompt,
     meaning_is_correct,
     word_question,
 )

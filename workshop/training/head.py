@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrate.engines.torch.token_methods.eagle_head import build_head, save_head
+from calibrate.engines.torch.token_methods.eagle import build_head, save_head
 from calibrate.pair import head_path, target_path
 from calibrate.pair.task import Problem
 from sim.estimate import Estimate, ratio_of_totals

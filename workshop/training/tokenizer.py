@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrate.pair.prompts import prompt_fragments
-from calibrate.pair.task import STEP_SEPARATOR, question_fragments
+from calibrate.pair.task import STEP_SEPARATOR, prompt_fragments, question_fragments
 from calibrate.pair.wording import LAST_NUMBER
 from workshop.training.rendering import all_fragments
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from calibrate.pair import target_path
-from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES, SCORE_TOKENS
+from calibrate.pair.task import JUDGE_NO, JUDGE_YES, SCORE_TOKENS
 from workshop.training.batches import Batch, batches
 from workshop.training.examples import (
     Example,

@@ -14,12 +14,11 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from calibrate.engines.sampling import draw, uniform
-from calibrate.engines.sending import picked
+from calibrate.engines.sending import picked, sent
 from calibrate.engines.stop_strings import StopFinder
 from calibrate.engines.torch.job import SPARE, Job, Limits
-from calibrate.engines.torch.likelihood import forget_scored, token_logprobs
 from calibrate.engines.torch.token_methods.jacobi import JacobiDecoding
-from calibrate.engines.torch.token_methods.lookahead_batch import LookaheadDecoding
+from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadDecoding
 from calibrate.engines.torch.token_methods.protocol import NGram, Noise, OneHot, Rows, TokenMethod, Verdict
 from calibrate.engines.torch.token_pass import chunks, forward_rows, read_tokens
 from calibrate.engines.work import Pass, Prefill, WorkLog
@@ -133,13 +132,15 @@ class ContinuousBatch:
             return self._decode()
 
     def _prefill(self, job: Job) -> list[Job]:
+        import torch
+
         start = job.prefill_start = time.monotonic()
         n = len(job.prompt)
         row = len(self._running)
         self.cache.reserve(min(n + 1, self.limits.max_context))
         job.n_cached = self.cache.admit(job.prompt)
-        if job.n_scored:
-            job.n_cached = forget_scored(self.cache, row, n - job.n_scored)
+        if job.n_scored:  # the token before the first scored one is computed again, as its logits are needed
+            job.n_cached = min(job.n_cached, n - job.n_scored - 1)
         self._running.append(job)
         method, hidden = self._method(job), None
         job.n_cached = method.join(job, job.n_cached)
@@ -147,9 +148,12 @@ class ContinuousBatch:
         for first, end in chunks(job.n_cached, n):
             hidden = read_tokens(self.decoder, self.cache, row, job.prompt[first:end])
             method.read(job, first, hidden)
-            if job.n_scored:
-                heat = job.sampling.temperature
-                job.token_logprobs += token_logprobs(self.decoder, hidden, job.prompt, first, job.n_scored, heat)
+            begin, after = max(n - job.n_scored - 1, first), min(n - 1, end)
+            if job.n_scored and begin < after:
+                logits = self.decoder.logits(hidden[begin - first : after - first]).double()
+                tokens = sent(job.prompt[begin + 1 : after + 1], torch.int64, logits.device)[:, None]
+                scores = (logits / job.sampling.temperature).log_softmax(-1).gather(1, tokens)
+                job.token_logprobs += scores[:, 0].tolist()
         assert hidden is not None
         logits = self.decoder.logits(hidden[-1:])
         if job.n_scored:
@@ -171,7 +175,12 @@ class ContinuousBatch:
         groups: dict[TokenMethod, list[int]] = {}
         for row, job in enumerate(running):
             groups.setdefault(self._method(job), []).append(row)
-        rows = self._propose(groups)
+        by_row: dict[int, Rows] = {}
+        for method, members in groups.items():
+            jobs = [running[row] for row in members]
+            room = [min(j.max_tokens, self.limits.max_context - len(j.prompt)) - len(j.tokens) for j in jobs]
+            by_row.update(zip(members, method.propose(jobs, room), strict=True))
+        rows = [by_row[row] for row in range(len(running))]
         drafted = time.monotonic()
         hidden = forward_rows(self.decoder, cache, 0, rows)
         n_new = self._settle(groups, rows, hidden, self.decoder.logits(hidden))
@@ -183,15 +192,6 @@ class ContinuousBatch:
         else:
             self.work.iterations.append(Pass.plain(batch, context, end - start, end))
         return self._sweep(end)
-
-    def _propose(self, groups: Mapping[TokenMethod, Sequence[int]]) -> list[Rows]:
-        """The rows that each running sequence proposes for the pass, in the order of the cache."""
-        by_row: dict[int, Rows] = {}
-        for method, members in groups.items():
-            jobs = [self._running[row] for row in members]
-            room = [min(j.max_tokens, self.limits.max_context - len(j.prompt)) - len(j.tokens) for j in jobs]
-            by_row.update(zip(members, method.propose(jobs, room), strict=True))
-        return [by_row[row] for row in range(len(self._running))]
 
     def _settle(
         self,
@@ -230,21 +230,18 @@ class ContinuousBatch:
         """Append tokens up to the end of the job's text; return their number."""
         for n, token in enumerate(tokens, 1):
             job.tokens.append(token)
-            self._check_end(job, token)
+            if token in self._eos and not job.ignore_eos:
+                job.finish = "eos"
+            elif job.stop and self._stops is not None and self._stops.ends(job.tokens, job.stop):
+                job.finish = "stop"
+            elif len(job.tokens) >= job.max_tokens or len(job.prompt) + len(job.tokens) >= self.limits.max_context:
+                job.finish = "length"
             if job.finish:
                 return n
         return len(tokens)
 
     def _method(self, job: Job) -> TokenMethod:
         return self._plain if job.speculation is None else self._methods[_key(job.speculation)]
-
-    def _check_end(self, job: Job, token: int) -> None:
-        if token in self._eos and not job.ignore_eos:
-            job.finish = "eos"
-        elif job.stop and self._stops is not None and self._stops.ends(job.tokens, job.stop):
-            job.finish = "stop"
-        elif len(job.tokens) >= job.max_tokens or len(job.prompt) + len(job.tokens) >= self.limits.max_context:
-            job.finish = "length"
 
     def _sweep(self, now: float) -> list[Job]:
         """Remove finished jobs from the batch, starting at the last row, because the last row fills a gap."""
@@ -254,18 +251,13 @@ class ContinuousBatch:
             if job.finish:
                 self._leave(row)
                 job.end = now
-                self._tell(job)
+                job.n_generated = len(job.tokens)
+                if job.finish == "eos":
+                    job.tokens.pop()
+                if self._stops is not None and not job.choices:
+                    job.text, job.tokens = self._stops.settle(job.tokens, job.stop if job.finish == "stop" else ())
                 finished.append(job)
-        finished.reverse()
-        return finished
-
-    def _tell(self, job: Job) -> None:
-        """Set the fields that the caller reads: the text and its token ids."""
-        job.n_generated = len(job.tokens)
-        if job.finish == "eos":
-            job.tokens.pop()
-        if self._stops is not None and not job.choices:
-            job.text, job.tokens = self._stops.settle(job.tokens, job.stop if job.finish == "stop" else ())
+        return finished[::-1]
 
     def _leave(self, row: int) -> None:
         self._method(self._running[row]).leave(self._running[row])

@@ -9,12 +9,11 @@ from typing import Any
 
 from calibrate.engines.local import LocalEngine
 from calibrate.engines.protocol import Choice, Generation, Progress, Prompt, Request, Times
-from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.config import TorchConfig, check_torch_has
 from calibrate.engines.torch.likelihood import Likelihood
 from calibrate.engines.torch.model import check_model_folder, tokenizer_fingerprint
 from calibrate.engines.torch.process import WorkerProcess
-from calibrate.engines.torch.token_methods.eagle_head import check_head_folder
+from calibrate.engines.torch.token_methods.eagle import check_head_folder
 from calibrate.engines.work import EngineStatistics
 from theory.errors import CalibrationError, ParameterError
 
@@ -45,8 +44,13 @@ class TorchEngine(LocalEngine):
         engine = cls(config)
         check_model_folder(config.model)
         engine.encode("")  # a tokenizer that does not load is refused before the process starts
-        for speculation in config.speculations:
-            _check_drafts(speculation, engine.tokenizer_id)
+        for one in config.speculations:
+            if one.method == "eagle" and one.model is not None:
+                check_head_folder(one.model)
+            if one.method == "draft" and one.model is not None:
+                check_model_folder(one.model)
+                if tokenizer_fingerprint(one.model) != engine.tokenizer_id:
+                    raise CalibrationError(f"{one.model} cannot draft for this target: its tokenizer is another one")
         try:
             engine._description = await engine.process.launch()
         except BaseException:
@@ -115,11 +119,10 @@ class TorchEngine(LocalEngine):
 
     def describe(self) -> Mapping[str, Any]:
         """Model, engine, versions, device, dtype, cores and sizes."""
-        config = self.config
         return {
             "engine": "torch",
-            "name": config.name,
-            "model": str(config.model),
+            "name": self.config.name,
+            "model": str(self.config.model),
             "tokenizer_id": self.tokenizer_id,
             "speculates_per_request": True,
             **self._description,
@@ -130,18 +133,9 @@ class TorchEngine(LocalEngine):
         await self.process.close()
 
 
-def _check_drafts(speculation: Speculation, tokenizer_id: str | None) -> None:
-    """Check that a draft model has the target's tokenizer, and that the folder of a head contains one."""
-    if speculation.method == "eagle" and speculation.model is not None:
-        check_head_folder(speculation.model)
-    if speculation.method == "draft" and speculation.model is not None:
-        check_model_folder(speculation.model)
-        if tokenizer_fingerprint(speculation.model) != tokenizer_id:
-            raise CalibrationError(f"{speculation.model} cannot draft for this target: its tokenizer is another one")
-
-
 def _prompt_and_times(header: dict[str, Any]) -> dict[str, Any]:
     """Fields of all results of requests: tokens of the prompt, and times."""
-    queued, prefill_start, prefill_end, first_token, end = header["times"]
-    times = Times(queued=queued, prefill_start=prefill_start, prefill_end=prefill_end, first_token=first_token, end=end)
+    times = Times(
+        **dict(zip(("queued", "prefill_start", "prefill_end", "first_token", "end"), header["times"], strict=True))
+    )
     return {"n_prompt_tokens": header["n_prompt"], "n_cached_tokens": header["n_cached"], "times": times}

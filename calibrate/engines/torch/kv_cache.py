@@ -30,11 +30,9 @@ class KvCache:
 
     Parameters
     ----------
-    n_layers, n_heads, head_dim : sizes of the model (``n_heads``: key-value heads).
-    max_batch : most sequences that run at once, >= 1.
-    n_idle : finished sequences kept, >= 1.
+    shape : layers, key-value heads and dimensions of a head of the model.
+    max_batch, n_idle : most sequences that run at once, and finished ones that are kept, >= 1 each.
     max_context : most tokens of a sequence.
-    dtype, device : torch dtype and device of the tensors.
 
     Attributes
     ----------
@@ -49,17 +47,13 @@ class KvCache:
     def __init__(
         self,
         *,
-        n_layers: int,
-        n_heads: int,
-        head_dim: int,
+        shape: tuple[int, int, int],
         max_batch: int,
         n_idle: int,
         max_context: int,
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        import torch
-
         self.max_batch = max_batch
         self.max_context = max_context
         self.n_rows = max_batch + n_idle
@@ -69,10 +63,10 @@ class KvCache:
         self._ids: NDArray[np.int32] = np.zeros((self.n_rows, max_context), np.int32)
         self._used: NDArray[np.int64] = np.zeros(self.n_rows, np.int64)
         self._clock = 0
-        self.bytes_per_token: int = 2 * n_layers * n_heads * head_dim * torch.empty((), dtype=dtype).element_size()
+        self.bytes_per_token: int = 2 * math.prod(shape) * dtype.itemsize
         first = max(64, _INITIAL_BYTES // (self.bytes_per_token * self.n_rows))
         self.capacity = max_context if device.type == "cuda" else min(max_context, first)
-        self.kv = _zeros((n_layers, 2, self.n_rows, self.capacity, n_heads, head_dim), dtype, device)
+        self.kv = _zeros((shape[0], 2, self.n_rows, self.capacity, *shape[1:]), dtype, device)
 
     @property
     def max_bytes(self) -> int:
@@ -138,12 +132,11 @@ class KvCache:
         """Allocate for sequences of ``n_tokens``; with doubling, the number of copies per token is constant."""
         import torch
 
-        if n_tokens <= self.capacity:
+        old = self.capacity
+        if n_tokens <= old:
             return
-        self.capacity = min(max(n_tokens, 2 * self.capacity), self.max_context)
-        shape = list(self.kv.shape)
-        old = shape[3]
-        shape[3] = self.capacity
+        self.capacity = min(max(n_tokens, 2 * old), self.max_context)
+        shape = (*self.kv.shape[:3], self.capacity, *self.kv.shape[4:])
         with torch.inference_mode(mode=False):  # where the tensor grows; rows are moved outside of inference too
             grown = _zeros(shape, self.kv.dtype, self.kv.device)
         grown[:, :, :, :old] = self.kv
@@ -202,5 +195,5 @@ def _zeros(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> to
     if device.type != "cpu":
         return torch.zeros(*shape, dtype=dtype, device=device)
     n = math.prod(shape)
-    pages = mmap.mmap(-1, n * torch.empty((), dtype=dtype).element_size())
+    pages = mmap.mmap(-1, n * dtype.itemsize)
     return torch.frombuffer(pages, dtype=dtype, count=n).view(*shape)

@@ -1,8 +1,4 @@
-"""Likelihood of a given text under a model: a prefill of which the logits of every token are kept, not of the last.
-
-If the prefix is cached, the engine computes the scored tokens only, and the token before them, whose logits give the
-probability of the first.
-"""
+"""Likelihood of a given text under a model: a prefill of which the logits of every token are kept, not of the last."""
 
 from __future__ import annotations
 
@@ -11,16 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from calibrate.engines.sending import sent
-
 if TYPE_CHECKING:
-    import torch
-
     from calibrate.engines.protocol import Times
-    from calibrate.engines.torch.decoder import Decoder
-    from calibrate.engines.torch.kv_cache import KvCache
 
-__all__ = ["Likelihood", "TellsLikelihood", "forget_scored", "token_logprobs"]
+__all__ = ["Likelihood", "TellsLikelihood"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,35 +40,3 @@ class TellsLikelihood(Protocol):
         ParameterError : ``n_scored`` is not in [1, tokens of the prompt - 1], or ``temperature`` is not positive.
         CalibrationError : the engine refused, failed or died.
         """
-
-
-def forget_scored(cache: KvCache, row: int, n_before: int) -> int:
-    """Cut a row before the first token whose logits are needed; return the remaining number of tokens."""
-    cache.truncate(row, n_before - 1)
-    return int(cache.length[row])
-
-
-def token_logprobs(
-    decoder: Decoder, hidden: torch.Tensor, prompt: Sequence[int], first: int, n_scored: int, temperature: float
-) -> list[float]:
-    """Log probabilities of the scored tokens after the positions ``first``, ``first`` + 1, ... of ``hidden``.
-
-    Parameters
-    ----------
-    decoder : the model.
-    hidden : final hidden states of consecutive prompt tokens, (m, hidden).
-    prompt : the whole prompt.
-    first : position of the first hidden state.
-    n_scored : number of tokens at the prompt's end that are scored.
-    temperature : divides the logits, > 0.
-    """
-    import torch
-
-    begin = max(len(prompt) - n_scored - 1, first)
-    end = min(len(prompt) - 1, first + hidden.shape[0])
-    if end <= begin:
-        return []
-    scores = (decoder.logits(hidden[begin - first : end - first]).double() / temperature).log_softmax(-1)
-    tokens = sent(prompt[begin + 1 : end + 1], torch.int64, scores.device)[:, None]
-    logprobs: list[float] = scores.gather(1, tokens)[:, 0].tolist()
-    return logprobs

@@ -21,7 +21,6 @@ __all__ = ["ARCHITECTURES", "check_model_folder", "load_model", "load_tokenizer"
 
 ARCHITECTURES: Final = ("qwen3", "qwen2", "llama")
 """Values of ``model_type`` that the decoder supports."""
-
 _MOST_BYTES: Final = 2**50
 _MOST_HEADER: Final = 100 * 2**20
 """Largest header of a safetensors file, bytes: the limit of the format's own library."""
@@ -76,9 +75,11 @@ def memory_of(folder: Path, number_bytes: int) -> tuple[int, int]:
 
 
 def _weight_header(path: Path) -> dict[str, Any]:
-    """The header of a safetensors file by name of tensor: a u64 length, a JSON object with byte ranges, and the data.
+    """Return the header of a safetensors file by name of tensor, without its metadata: a length and a JSON object.
 
-    A SchemaError if it cannot be read, or the file's size differs from the header's.
+    Raises
+    ------
+    SchemaError : it cannot be read, or its size differs from the header's.
     """
     with opened(path, "weights", most_bytes=_MOST_BYTES) as file:
         size = file.seek(0, 2)

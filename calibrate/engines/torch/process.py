@@ -83,7 +83,9 @@ class WorkerProcess(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         self._transport, _ = await loop.create_connection(lambda: self, sock=ours)
         answer = self._pending[0] = loop.create_future()
-        self._transport.write(encode(_start_message(self.config)))
+        speculations = [one.to_message() for one in self.config.speculations]
+        start = {**asdict(self.config), "model": str(self.config.model.resolve()), "speculations": speculations}
+        self._transport.write(encode(start))
         try:
             async with asyncio.timeout(self.config.start_timeout_s):
                 description = (await answer)[0]
@@ -166,25 +168,21 @@ class WorkerProcess(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Handle messages of the worker; called by asyncio."""
         for header, ids in self._frames.feed(data):
-            self._on_message(header, ids)
+            future = self._pending.get(header.get("id", 0))
+            if header["op"] == "fatal":
+                self._fail(CalibrationError(f"torch engine {self.config.name!r} failed: {header['message']}"))
+            elif future is None or future.done():
+                continue  # finished at the moment of its abort
+            elif header["op"] == "error":
+                said = f"torch engine {self.config.name!r} refused: {header['message']}"
+                future.set_exception(CalibrationError(said))
+            else:
+                future.set_result((header, ids))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail all requests with the reason why the worker has ended; called by asyncio."""
         if self._error is None and not self._closing:
             self._explanation = asyncio.get_running_loop().create_task(self._explain())
-
-    def _on_message(self, header: dict[str, Any], ids: array[int]) -> None:
-        op = header["op"]
-        if op == "fatal":
-            self._fail(CalibrationError(f"torch engine {self.config.name!r} failed: {header['message']}"))
-            return
-        future = self._pending.get(header.get("id", 0))
-        if future is None or future.done():
-            return  # finished at the moment of its abort
-        if op == "error":
-            future.set_exception(CalibrationError(f"torch engine {self.config.name!r} refused: {header['message']}"))
-        else:
-            future.set_result((header, ids))
 
     async def _explain(self) -> None:
         """The socket closed without a message: return an error with the exit status of the process."""
@@ -198,15 +196,12 @@ class WorkerProcess(asyncio.Protocol):
         how = "closed its connection" if code is None else f"exited with code {code}"
         if code is not None and code < 0:
             how = f"was killed by {signal.Signals(-code).name}"
-        self._fail(CalibrationError(f"torch engine {self.config.name!r} (pid {process.pid}) {how}{self._last_words()}"))
-
-    def _last_words(self) -> str:
-        if self._output is None or self._output.closed:
-            return ""
-        self._output.seek(0)
-        lines = [line.strip() for line in self._output.read()[-4000:].decode(errors="replace").splitlines()]
-        lines = [line for line in lines if line]
-        return f": {lines[-1][:300]}" if lines else ""
+        last = ""
+        if self._output is not None and not self._output.closed:
+            self._output.seek(0)
+            lines = self._output.read()[-4000:].decode(errors="replace").splitlines()
+            last = next((f": {line.strip()[:300]}" for line in reversed(lines) if line.strip()), "")
+        self._fail(CalibrationError(f"torch engine {self.config.name!r} (pid {process.pid}) {how}{last}"))
 
     def _fail(self, error: CalibrationError) -> None:
         if self._error is None:
@@ -214,11 +209,6 @@ class WorkerProcess(asyncio.Protocol):
         for future in self._pending.values():
             if not future.done():
                 future.set_exception(CalibrationError(str(self._error)))
-
-
-def _start_message(config: TorchConfig) -> dict[str, Any]:
-    speculations = [one.to_message() for one in config.speculations]
-    return {**asdict(config), "model": str(config.model.resolve()), "speculations": speculations}
 
 
 def _environment(config: TorchConfig) -> dict[str, str]:

@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +27,8 @@ from calibrate.engines.torch.model import check_model_folder, load_model, load_t
 from theory.errors import CalibrationError, SpecplanError
 
 if TYPE_CHECKING:
+    import torch
+
     from calibrate.engines.torch.batch import ContinuousBatch
     from calibrate.engines.torch.decoder import Decoder
     from calibrate.engines.torch.token_methods.protocol import TokenMethod
@@ -131,15 +134,11 @@ def _result(job: Job) -> tuple[dict[str, Any], list[int]]:
         "n_cached": job.n_cached,
     }
     if job.n_scored:
-        header["token_logprobs"] = job.token_logprobs
-        return header, []
+        return {**header, "token_logprobs": job.token_logprobs}, []
     if job.choices:
-        header["choice_logprobs"] = job.choice_logprobs
-        return header, []
+        return {**header, "choice_logprobs": job.choice_logprobs}, []
     header.update(text=job.text, n_generated=job.n_generated, finish=job.finish, n_iterations=job.n_iterations)
-    if job.passes:
-        header["passes"] = job.passes
-    return header, job.tokens
+    return {**header, "passes": job.passes}, job.tokens
 
 
 def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
@@ -147,7 +146,7 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
     if cores:
         os.sched_setaffinity(0, cores)
     folder = Path(config["model"])
-    check_model_folder(folder)  # before the import of torch, which takes seconds
+    positions = int(check_model_folder(folder)["max_position_embeddings"])  # before torch, which takes seconds
     import torch
     import transformers
 
@@ -158,22 +157,17 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
     torch.set_num_interop_threads(1)
     device = opened_device(config["device"])
     dtype = getattr(torch, config["dtype"])
-    _check_memory(config, folder, device, dtype.itemsize)
+    max_context = min(config["max_context"] or 4096, positions)
+    limits = Limits(max_batch=config["max_batch"], n_idle=config["n_idle"], max_context=max_context)
+    speculations = [Speculation.from_message(message) for message in config["speculations"]]
+    with_weights = [one for one in speculations if one.source]  # a batch always has methods without weights
+    _check_memory([folder, *(Path(one.source) for one in with_weights)], limits, device, dtype.itemsize)
     model = load_model(folder, dtype=dtype, device=device)
-    positions = int(model.config.max_position_embeddings)
-    limits = Limits(
-        max_batch=config["max_batch"],
-        n_idle=config["n_idle"],
-        max_context=min(config["max_context"] or 4096, positions),
-    )
-    eos = _eos_ids(model)
     decoder = Decoder(model, limits.max_context + SPARE)
-    methods: dict[tuple[str, str], TokenMethod] = {}
-    for message in config["speculations"]:
-        speculation = Speculation.from_message(message)
-        if speculation.source:  # a batch always has methods without weights
-            methods[speculation.method, speculation.source] = _load_method(speculation, decoder, limits)
-    batch = ContinuousBatch(decoder, load_tokenizer(folder), eos, limits, methods)
+    methods: dict[tuple[str, str], TokenMethod] = {
+        (one.method, one.source): _load_method(one, decoder, limits) for one in with_weights
+    }
+    batch = ContinuousBatch(decoder, load_tokenizer(folder), _eos_ids(model), limits, methods)
     return batch, {
         "architecture": model.config.architectures[0] if model.config.architectures else type(model).__name__,
         "n_parameters": decoder.n_parameters,
@@ -196,43 +190,26 @@ def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:
     }
 
 
-def _check_memory(config: dict[str, Any], folder: Path, device: Any, number_bytes: int) -> None:
+def _check_memory(folders: list[Path], limits: Limits, device: torch.device, number_bytes: int) -> None:
     """Refuse models that do not fit into a GPU together, before their weights are read, which may take minutes."""
-    sources = [Speculation.from_message(message).source for message in config["speculations"]]
-    folders = [folder, *map(Path, filter(None, sources))]
     weights, per_token = (sum(sizes) for sizes in zip(*(memory_of(one, number_bytes) for one in folders), strict=True))
-    n_tokens = min(config["max_context"] or 4096, int(check_model_folder(folder)["max_position_embeddings"])) + SPARE
-    check_room(device, weights, per_token, config["max_batch"] + config["n_idle"], n_tokens)
+    check_room(device, weights, per_token, limits.max_batch + limits.n_idle, limits.max_context + SPARE)
 
 
 def _load_method(speculation: Speculation, target: Decoder, limits: Limits) -> TokenMethod:
     """Load the weights of a method of token-level speculation; add new methods with weights here."""
-    if speculation.method == "draft":
-        return _load_draft(speculation, target, limits)
-    if speculation.method == "eagle":
-        return _load_eagle(speculation, target, limits)
-    raise CalibrationError(f"speculation by {speculation.method!r} is not known to the torch engine")
-
-
-def _load_draft(speculation: Speculation, target: Decoder, limits: Limits) -> TokenMethod:
     from calibrate.engines.torch.decoder import Decoder
     from calibrate.engines.torch.token_methods.draft_model import DraftModel
+    from calibrate.engines.torch.token_methods.eagle import EagleHead, load_head
 
-    folder = Path(speculation.source)
+    folder, positions = Path(speculation.source), limits.max_context + SPARE
+    if speculation.method == "eagle":
+        return EagleHead(load_head(folder, target, positions), limits, limits.max_context)
     model = load_model(folder, dtype=target.dtype, device=target.device)
     if model.config.vocab_size != target.vocab_size:
         sizes = f"{model.config.vocab_size} tokens, the target {target.vocab_size}"
         raise CalibrationError(f"{folder} cannot draft for this target: its vocabulary has {sizes}")
-    decoder = Decoder(model, limits.max_context + SPARE)
-    return DraftModel(decoder, limits, int(model.config.max_position_embeddings))
-
-
-def _load_eagle(speculation: Speculation, target: Decoder, limits: Limits) -> TokenMethod:
-    from calibrate.engines.torch.token_methods.eagle import EagleHead
-    from calibrate.engines.torch.token_methods.eagle_head import load_head
-
-    head = load_head(Path(speculation.source), target, limits.max_context + SPARE)
-    return EagleHead(head, limits, limits.max_context)
+    return DraftModel(Decoder(model, positions), limits, int(model.config.max_position_embeddings))
 
 
 def _eos_ids(model: Any) -> frozenset[int]:
@@ -244,16 +221,10 @@ def _eos_ids(model: Any) -> frozenset[int]:
     return frozenset()
 
 
-def _silence() -> None:
-    import warnings
-
-    warnings.simplefilter("ignore")
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent ends them
-
-
 def main() -> None:
     """Serve on the socket whose descriptor is the only argument."""
-    _silence()
+    warnings.simplefilter("ignore")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent ends them
     worker = Worker(socket.socket(fileno=int(sys.argv[1])))
     code = 0
     try:

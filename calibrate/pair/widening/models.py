@@ -14,7 +14,6 @@ the small model's numbers are. The square of the constant takes the place of a s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from math import sqrt
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-__all__ = ["Part", "Weights", "head_config", "head_parts", "model_config", "model_parts"]
+__all__ = ["Part", "Weights", "head_weights", "model_parts", "wide_config"]
 
 Part = tuple[str, Callable[[], "dict[str, Tensor]"]]
 """Name of a file, and the function that makes its tensors."""
@@ -45,37 +44,23 @@ _HEAD_GAIN: Final = 8.0
 """By what an EAGLE head multiplies the constant, since no norm follows: it takes half of epsilon."""
 
 
-@dataclass(slots=True)
 class Weights:
     """Makes the matrices of a wide model: random, or zero, with the small model's numbers in their place.
 
-    Random matrices repeat a tile of 4 million numbers.
+    Random matrices repeat a tile of 4 million numbers. ``epsilon`` is that of the small model's norms.
     """
 
-    placement: Placement
-    epsilon: float
-    """Epsilon of the small model's norms."""
-    dtype: torch.dtype
-    tile: Tensor
-
-    @classmethod
-    def seeded(cls, placement: Placement, epsilon: float, dtype: torch.dtype, seed: int) -> Weights:
-        """Return the maker of a model's weights, with random numbers of a seed."""
+    def __init__(self, placement: Placement, epsilon: float, dtype: torch.dtype, seed: int) -> None:
         import torch
 
+        self.placement, self.epsilon, self.dtype = placement, epsilon, dtype
         random = torch.Generator().manual_seed(seed)
-        tile = torch.empty(_TILE).normal_(0.0, _SPREAD, generator=random).to(dtype)
-        return cls(placement, epsilon, dtype, tile)
+        self.tile: Tensor = torch.empty(_TILE).normal_(0.0, _SPREAD, generator=random).to(dtype)
 
     @property
     def constant(self) -> float:
         """Value of the constant dimension of the residual stream: its square is a share of d * epsilon."""
         return sqrt(self.placement.small.hidden * self.epsilon * _SHARE)
-
-    def wide_epsilon(self, gain: float) -> float:
-        """Epsilon of the norms, d / D of what a constant that is multiplied by ``gain`` leaves of it."""
-        left = 1.0 - _SHARE * gain * gain
-        return self.epsilon * left * self.placement.small.hidden / self.placement.wide.hidden
 
     def noise(self, rows: int, columns: int) -> Tensor:
         """Return a random matrix."""
@@ -108,10 +93,12 @@ class Weights:
         return wide
 
     def entering(self, rows: int, small: Tensor | None) -> Tensor:
-        """Return a matrix that reads the residual stream, the small model's in its first rows."""
+        """Return a matrix that reads the residual stream, but for the constant, the small model's in its first rows."""
         wide = self.noise(rows, self.placement.wide.hidden)
         if small is not None:
-            self._place(wide[: small.shape[0]], small)
+            n, hidden = small.shape
+            wide[:n, : self.placement.constant + 1] = 0.0
+            wide[:n, :hidden] = small
         return wide
 
     def heads(self, n: int, small: Tensor | None, pairs: Iterable[tuple[int, int]], dimensions: list[int]) -> Tensor:
@@ -125,24 +112,11 @@ class Weights:
             head[dimensions, : small.shape[1]] = small[one * size : (one + 1) * size].to(self.dtype)
         return wide
 
-    def _place(self, wide: Tensor, small: Tensor) -> None:
-        """Set rows that read the residual stream to a small model's: nothing is read from the constant dimension."""
-        wide[:, : self.placement.constant + 1] = 0.0
-        wide[:, : small.shape[1]] = small
 
-
-def model_config(small: Mapping[str, Any], weights: Weights) -> dict[str, Any]:
-    """Return the ``config.json`` of a wide Qwen3 model."""
-    return {**_config(small, weights, 1.0), "layer_types": ["full_attention"] * weights.placement.wide.layers}
-
-
-def head_config(small: Mapping[str, Any], weights: Weights) -> dict[str, Any]:
-    """Return the ``config.json`` of a wide EAGLE head."""
-    return _config(small, weights, _HEAD_GAIN)
-
-
-def _config(small: Mapping[str, Any], weights: Weights, gain: float) -> dict[str, Any]:
+def wide_config(small: Mapping[str, Any], weights: Weights, *, of_head: bool) -> dict[str, Any]:
+    """Return the ``config.json`` of a wide Qwen3 model, or of a wide EAGLE head."""
     wide, rope = weights.placement.wide, small["rope_parameters"]
+    gain = _HEAD_GAIN if of_head else 1.0
     return {
         **small,
         "hidden_size": wide.hidden,
@@ -153,9 +127,11 @@ def _config(small: Mapping[str, Any], weights: Weights, gain: float) -> dict[str
         "head_dim": wide.head_dim,
         "vocab_size": wide.vocab,
         "tie_word_embeddings": wide.tied,
-        "rms_norm_eps": weights.wide_epsilon(gain),
+        # d / D of what a constant that is multiplied by the gain leaves of it
+        "rms_norm_eps": weights.epsilon * (1.0 - _SHARE * gain * gain) * weights.placement.small.hidden / wide.hidden,
         "rope_parameters": {**rope, "rope_theta": weights.placement.rotary_base(rope["rope_theta"])},
         "dtype": str(weights.dtype).removeprefix("torch."),
+        **({} if of_head else {"layer_types": ["full_attention"] * wide.layers}),
     }
 
 
@@ -228,28 +204,20 @@ def _projections(own: Mapping[str, Tensor], prefix: str, weights: Weights, key_f
         "mlp.down_proj": weights.zeros(wide.hidden, wide.intermediate),
     }
     if out is not None and down is not None:
-        _leave_heads(projections["self_attn.o_proj"], out, place)
+        size, dim = place.small.head_dim, wide.head_dim
+        for one, other in place.query_heads:
+            columns = slice(other * dim, other * dim + size)
+            projections["self_attn.o_proj"][: out.shape[0], columns] = out[:, one * size : (one + 1) * size]
         projections["mlp.down_proj"][: down.shape[0], : down.shape[1]] = down
     return {f"{name}.weight": tensor for name, tensor in projections.items()}
 
 
-def _leave_heads(wide: Tensor, small: Tensor, place: Placement) -> None:
-    """Set the columns of an output projection that read the small model's heads."""
-    size, dim = place.small.head_dim, place.wide.head_dim
-    for one, other in place.query_heads:
-        wide[: small.shape[0], other * dim : other * dim + size] = small[:, one * size : (one + 1) * size]
-
-
-def head_parts(small: Mapping[str, Tensor], weights: Weights) -> Iterator[Part]:
-    """Yield the only part of a wide EAGLE head.
+def head_weights(small: Mapping[str, Tensor], weights: Weights) -> dict[str, Tensor]:
+    """Return the tensors of a wide EAGLE head.
 
     A head has no norms of queries and keys: its keys carry the scale of the attention. Its states have the constant
     dimension too, from the embedding, and no norm at their end.
     """
-    yield "model", lambda: _head(small, weights)
-
-
-def _head(small: Mapping[str, Tensor], weights: Weights) -> dict[str, Tensor]:
     place, prefix = weights.placement, "layers.0."
     hidden, wide = place.small.hidden, place.wide.hidden
     joined = weights.zeros(wide, 2 * wide)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from calibrate import pair
-from calibrate.pair.prompts import JUDGE_NO, JUDGE_YES
+from calibrate.pair.task import JUDGE_NO, JUDGE_YES
 from workshop.training.evaluate import area_under_curve, weights_hash
 from workshop.training.inference import LanguageModel, load
 

@@ -14,17 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refuses
 from screens import refused_words
-from torch_jobs import answered
+from torch_jobs import answered, batch_of, job
 
 from calibrate import pair
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.speculation import Speculation
-from calibrate.engines.torch.batch import ContinuousBatch
-from calibrate.engines.torch.decoder import Decoder
-from calibrate.engines.torch.job import SPARE, Job, Limits
+from calibrate.engines.torch.job import Job, Limits
 from calibrate.engines.torch.model import load_model, load_tokenizer
-from calibrate.engines.torch.token_methods.eagle import EagleHead
-from calibrate.engines.torch.token_methods.eagle_head import load_head
 from calibrate.models.local import TorchModels
 from calibrate.pair.widening.pair import wide_pair, widen_pair
 from calibrate.pair.widening.sizes import Placement, Sizes, sizes_of_config, sizes_of_shape
@@ -121,53 +117,40 @@ def test_texts_at_published_shapes_are_those_of_the_bundled_model(role, shape, l
 @cache
 def answers(folder: Path, head: Path) -> list[Job]:
     """Sampled answers of the torch engine, with tokens that an EAGLE head drafts."""
-    decoder = Decoder(load_model(folder, dtype=torch.float32, device=CPU), 512 + SPARE)
-    limits = Limits(max_batch=4, n_idle=2, max_context=512)
-    eagle = EagleHead(load_head(head, decoder, 512 + SPARE), limits, 512)
-    batch = ContinuousBatch(decoder, load_tokenizer(folder), frozenset([0]), limits, {("eagle", str(head)): eagle})
     drafting = Speculation(method="eagle", model=head, k2=4)
-    asking = {"max_tokens": 40, "sampling": Sampling(temperature=0.6, top_p=0.95), "speculation": drafting}
-    return answered(batch, *(Job(id=n, prompt=ids, seed=n, **asking) for n, ids in enumerate(asked("target"))))
+    asking = {"sampling": Sampling(temperature=0.6, top_p=0.95), "speculation": drafting, "ignore_eos": False}
+    batch = batch_of(folder, Limits(max_batch=4, n_idle=2, max_context=512), drafting)
+    return answered(batch, *(job(ids, 40, seed=n, **asking) for n, ids in enumerate(asked("target"))))
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: sizes.name)
 def test_the_wide_head_drafts_and_the_engine_draws_the_same_tokens(sizes, wide_folders):
     wide = wide_folders[sizes.name]
     small, large = answers(pair.target_path(), pair.head_path()), answers(wide / "target", wide / "eagle")
-    assert [job.tokens for job in small] == [job.tokens for job in large]
-    assert [job.passes for job in small] == [job.passes for job in large]
-    assert sum(accepted for job in small for _, accepted in job.passes) > 40
+    assert [one.tokens for one in small] == [one.tokens for one in large]
+    assert [one.passes for one in small] == [one.passes for one in large]
+    assert sum(accepted for one in small for _, accepted in one.passes) > 40
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-def test_half_precision_is_as_near_as_the_bundled_model_in_half_precision(dtype, tmp_path):
+def test_half_precision_is_as_near_as_the_bundled_model_in_half_precision(tmp_path):
     """Both round: the wide one is as far from float32 as the bundled one (measured: 1.0 to 1.07 times)."""
     (_, draft, *_) = wide_pair(of_all_roles(ODD))
-    widen_pair([draft], tmp_path / "pair", dtype=str(dtype).removeprefix("torch."))
-    texts = greedy(pair.draft_path(), 60)
-    exact, small = logits(pair.draft_path(), texts), logits(pair.draft_path(), texts, dtype)
-    wide = [found[:, :374] for found in logits(tmp_path / "pair" / "draft", texts, dtype)]
+    widen_pair([draft], tmp_path / "pair", dtype="bfloat16")
+    texts, half = greedy(pair.draft_path(), 60), torch.bfloat16
+    exact, small = logits(pair.draft_path(), texts), logits(pair.draft_path(), texts, half)
+    wide = [one[:, :374] for one in logits(tmp_path / "pair" / "draft", texts, half)]
     off = [torch.cat([(a - b).abs().mean(-1) for a, b in zip(exact, one, strict=True)]).mean() for one in (small, wide)]
     assert off[1] < 1.25 * off[0]
-    same = torch.cat([a.argmax(-1) == b.argmax(-1) for a, b in zip(exact, wide, strict=True)])
-    assert same.float().mean() > 0.9
 
 
-small_sizes = st.builds(
-    lambda group, kv, dim: replace(ODD, heads=group * kv, kv_heads=kv, head_dim=2 * dim),
-    st.integers(1, 6),
-    st.integers(1, 3),
-    st.integers(1, 20),
-)
-wide_sizes = st.builds(
-    lambda group, kv, dim: replace(ODD, hidden=999, heads=group * kv, kv_heads=kv, head_dim=2 * dim),
-    st.integers(1, 6),
-    st.integers(1, 12),
-    st.integers(1, 64),
-)
+def sizes_up_to(kv_heads: int, half_dim: int, hidden: int) -> st.SearchStrategy[Sizes]:
+    return st.builds(
+        lambda group, kv, dim: replace(ODD, hidden=hidden, heads=group * kv, kv_heads=kv, head_dim=2 * dim),
+        *(st.integers(1, most) for most in (6, kv_heads, half_dim)),
+    )
 
 
-@given(small=small_sizes, wide=wide_sizes, base=st.floats(100.0, 1e6))
+@given(small=sizes_up_to(3, 20, ODD.hidden), wide=sizes_up_to(12, 64, 999), base=st.floats(100.0, 1e6))
 def test_heads_keep_their_keys_and_their_frequencies(small, wide, base):
     try:
         place = Placement(small, wide, "target")

@@ -11,7 +11,7 @@ import pytest
 import torch
 from bundled_pair import brief_problems
 
-from calibrate.engines.torch.token_methods.eagle_head import build_head, read_head
+from calibrate.engines.torch.token_methods.eagle import build_head, read_head
 from calibrate.pair import head_path, problems, target_path
 from workshop.training.head import Recipe, Text, acceptance, drafts, main, read_texts, train_head, written_texts
 from workshop.training.inference import LanguageModel, load

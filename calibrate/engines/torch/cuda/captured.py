@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from calibrate.engines.sending import sent
 
@@ -60,13 +60,8 @@ class PassShape:
     """Whether the pass is of one sequence in any row of the cache, of which its keys and values are copied."""
 
 
-class Runs(Protocol):
-    """A forward pass without choices that depend on data: `Decoder.forward` on a cache."""
-
-    def __call__(
-        self, ids: Tensor, positions: Tensor, slots: Tensor, row: Tensor | None, columns: int, features: Tensor | None
-    ) -> Tensor:
-        """Return final hidden states (B, m, size) of tokens (B, m); `Decoder.forward_at` has the parameters."""
+Runs: TypeAlias = "Callable[[Tensor, Tensor, Tensor, Tensor | None, int, Tensor | None], Tensor]"
+"""A forward pass without choices that depend on data; `Decoder.forward_at` on a cache has the parameters."""
 
 
 @dataclass(slots=True)
@@ -85,13 +80,15 @@ class CapturedPasses:
 
     Parameters
     ----------
-    run : the forward pass.
-    device : device of the model.
     captured : whether passes are graphs; else plain calls.
     max_batch : most sequences of a pass.
     max_columns : slots of a sequence in the cache; the last one is written by sequences that pad a pass.
     features : size of the further inputs of each token; 0: none.
     dtype : of these inputs.
+
+    Attributes
+    ----------
+    known : the passes that are captured.
     """
 
     def __init__(
@@ -112,12 +109,8 @@ class CapturedPasses:
         self._columns = columns_up_to(max_columns)
         self._features = features
         self._dtype = dtype
-        self._captures: dict[PassShape, _Capture] = {}
+        self.known: dict[PassShape, _Capture] = {}
         self._pool: Any = None
-
-    def __len__(self) -> int:
-        """Passes that are captured."""
-        return len(self._captures)
 
     def grid(self) -> Iterator[PassShape]:
         """Yield the shapes that passes are padded to."""
@@ -137,7 +130,13 @@ class CapturedPasses:
         sizes = _TOKENS_OF_ONE if anywhere else _TOKENS
         if (first_row > 0 and not anywhere) or tokens > sizes[-1] or batch > self._batches[-1]:
             return None
-        return PassShape(_least(self._batches, batch), _least(sizes, tokens), _least(self._columns, columns), anywhere)
+        batches, columns_of = self._batches, self._columns
+        return PassShape(
+            batches[bisect_left(batches, batch)],
+            sizes[bisect_left(sizes, tokens)],
+            columns_of[bisect_left(columns_of, columns)],
+            anywhere,
+        )
 
     def hidden(
         self,
@@ -155,25 +154,22 @@ class CapturedPasses:
         numbers : ids, positions and slots of the tokens, each (sequences, tokens), tokens as many as the shape has.
         features : further inputs, (sequences, tokens, size).
         """
-        capture = self._captures.get(shape) or self._capture(shape)
+        import torch
+
+        capture = self.known.get(shape) or self._capture(shape)
         ids, positions, slots = (list(rows) for rows in numbers)
         missing = shape.batch - len(ids)
         last = self._columns[-1] - 1  # beyond the tokens of every sequence
         ids += [[0] * shape.tokens] * missing
         positions += [[0] * shape.tokens] * missing
         slots += [[last] * shape.tokens] * missing
-        self._fill(capture, (ids, positions, slots), first_row, features)
-        return capture.run()
-
-    def _fill(self, capture: _Capture, numbers: Sequence[Any], first_row: int, features: Tensor | None) -> None:
-        import torch
-
-        capture.numbers.copy_(sent(numbers, torch.int64, self._device))
+        capture.numbers.copy_(sent((ids, positions, slots), torch.int64, self._device))
         if capture.row is not None:
             capture.row.fill_(first_row)
         if capture.features is not None:
             assert features is not None
             capture.features[: len(features)] = features
+        return capture.run()
 
     def _capture(self, shape: PassShape) -> _Capture:
         import torch
@@ -181,16 +177,14 @@ class CapturedPasses:
         numbers = torch.zeros(3, shape.batch, shape.tokens, dtype=torch.int64, device=self._device)
         numbers[2] = self._columns[-1] - 1
         row = torch.zeros(1, dtype=torch.int64, device=self._device) if shape.anywhere else None
-        features = None
-        if self._features:
-            sizes = (shape.batch, shape.tokens, self._features)
-            features = torch.zeros(sizes, dtype=self._dtype, device=self._device)
+        sizes = (shape.batch, shape.tokens, self._features)
+        features = torch.zeros(sizes, dtype=self._dtype, device=self._device) if self._features else None
 
         def run() -> Tensor:
             return self._run(numbers[0], numbers[1], numbers[2], row, shape.columns, features)
 
         capture = _Capture(numbers, row, features, self._graph(run) if self._captured else run)
-        self._captures[shape] = capture
+        self.known[shape] = capture
         return capture
 
     def _graph(self, run: Callable[[], Tensor]) -> Callable[[], Tensor]:
@@ -214,8 +208,3 @@ class CapturedPasses:
             return hidden
 
         return replay
-
-
-def _least(steps: Sequence[int], value: int) -> int:
-    """The first step that is not below a value."""
-    return steps[bisect_left(steps, value)]

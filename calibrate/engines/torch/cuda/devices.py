@@ -29,11 +29,7 @@ def check_device(name: str) -> None:
 
 
 def devices_of_roles(names: str) -> tuple[str, str]:
-    """Return the devices of the target, and of draft and judge.
-
-    Parameters
-    ----------
-    names : a device for all models, or two with a comma between them.
+    """Return the devices of the target, and of draft and judge, of one name or two with a comma between them.
 
     Raises
     ------
@@ -87,10 +83,8 @@ def opened_device(name: str) -> torch.device:
     if name == "cpu":
         return torch.device("cpu")
     if torch.version.cuda is None:
-        problem = (
-            f"torch {torch.__version__} is built for CPUs: install one that is built for CUDA, or use device='cpu'"
-        )
-        raise CalibrationError(f"device={name!r}: {problem}")
+        problem = f"torch {torch.__version__} is built for CPUs: install one that is built for CUDA"
+        raise CalibrationError(f"device={name!r}: {problem}, or use device='cpu'")
     try:
         torch.cuda.init()
     except (RuntimeError, AssertionError) as error:  # no driver, one that is too old, or no GPU
@@ -106,11 +100,10 @@ def opened_device(name: str) -> torch.device:
 
 
 def check_room(device: torch.device, weights: int, per_token: int, n_sequences: int, n_tokens: int) -> None:
-    """Refuse a model and its cache that do not fit into the free memory of a GPU.
+    """Refuse a model and its cache that do not fit into the free memory of a GPU; a CPU is not checked.
 
     Parameters
     ----------
-    device : a CPU is not checked.
     weights : bytes of the weights.
     per_token : bytes of the keys and values of a token.
     n_sequences : sequences in the cache.
@@ -125,13 +118,7 @@ def check_room(device: torch.device, weights: int, per_token: int, n_sequences: 
     import torch
 
     free, total = torch.cuda.mem_get_info(device)
-    complain_of_room(str(device), free, total, weights, per_token * n_sequences, n_sequences, n_tokens)
-
-
-def complain_of_room(
-    device: str, free: int, total: int, weights: int, per_column: int, n_sequences: int, n_tokens: int
-) -> None:
-    """Raise the error of `check_room`; ``per_column`` is a token of every sequence, bytes."""
+    per_column = per_token * n_sequences
     cache = per_column * n_tokens
     if weights + cache + _RESERVE <= free:
         return
@@ -141,7 +128,7 @@ def complain_of_room(
     if fits >= 256:
         remedy = f"{n_sequences} sequences of {fits} tokens would fit, not of {n_tokens}: set --max-context so"
         remedy += ", or use another GPU for some models (--device cuda:0,cuda:1)"
-    raise CalibrationError(f"device={device!r}: {needed}, {_gb(free)} of {_gb(total)} are free; {remedy}")
+    raise CalibrationError(f"device={str(device)!r}: {needed}, {_gb(free)} of {_gb(total)} are free; {remedy}")
 
 
 def _gb(n_bytes: int) -> str:

@@ -48,7 +48,12 @@ class DraftModel(OneHot):
         wanted = {job: self._wanted(job, left) for job, left in zip(jobs, room, strict=True)}
         for job in jobs:
             if wanted[job] and job not in self._jobs:
-                self._admit(job)
+                text, row = text_from(job, 0), len(self._jobs)
+                self.cache.reserve(len(text))
+                cached = self.cache.admit(text)
+                self._jobs.append(job)
+                for first, end in chunks(cached, len(text) - 1):
+                    read_tokens(self.decoder, self.cache, row, text[first:end])
         drafts, weights = self._write([wanted.get(job, 0) for job in self._jobs])
         rows = []
         for job in jobs:
@@ -86,16 +91,6 @@ class DraftModel(OneHot):
         """Number of tokens to draft, limited by the rest of the request and by the draft model's positions."""
         assert job.speculation is not None
         return max(min(job.speculation.k2 - 1, room - 1, self._max_context - len(job.prompt) - len(job.tokens)), 0)
-
-    def _admit(self, job: Job) -> None:
-        """Assign a row to a job, and prefill its text except for the last token."""
-        text = [*job.prompt, *job.tokens]
-        row = len(self._jobs)
-        self.cache.reserve(len(text))
-        n = self.cache.admit(text)
-        self._jobs.append(job)
-        for first, end in chunks(n, len(text) - 1):
-            read_tokens(self.decoder, self.cache, row, text[first:end])
 
     def _write(self, wanted: Sequence[int]) -> tuple[list[list[int]], list[torch.Tensor]]:
         """Draft for all rows of the cache; return tokens by row, and by position the weights they were sampled from.

@@ -117,7 +117,13 @@ class OneHot(TokenMethod):
 
     def verify(self, jobs: Sequence[Job], rows: Sequence[Rows], logits: Tensor, hidden: Tensor) -> list[Verdict]:
         """Draw after each row; keep the draws that equal the draft, and one more."""
-        return list(map(self.follow, jobs, rows, _draw_lines(jobs, rows, logits)))
+        samplings, uniforms = [], []
+        for job, seq in zip(jobs, rows, strict=True):
+            at, samples = len(job.tokens), job.sampling.temperature > 0.0
+            samplings += [job.sampling] * len(seq.ids)
+            uniforms += [uniform(job.seed, at + i) if samples else 0.0 for i in range(len(seq.ids))]
+        drawn = iter(draw(logits, samplings, uniforms))
+        return [self.follow(job, seq, [next(drawn) for _ in seq.ids]) for job, seq in zip(jobs, rows, strict=True)]
 
     def follow(self, job: Job, rows: Rows, line: Sequence[int]) -> Verdict:
         """Keep the tokens of ``line``, drawn after each row of a job, that equal the draft, and one more."""
@@ -146,17 +152,6 @@ class Noise(OneHot):
         """Random tokens, which are hardly ever right."""
         at = len(job.tokens)
         return [int(uniform(job.seed ^ TEST_DRAWS, at + i) * self._vocab_size) for i in range(n)]
-
-
-def _draw_lines(jobs: Sequence[Job], rows: Sequence[Rows], logits: Tensor) -> list[list[int]]:
-    """The tokens that plain decoding would draw after each row of each job if all rows before it were right."""
-    samplings, uniforms = [], []
-    for job, seq in zip(jobs, rows, strict=True):
-        at, samples = len(job.tokens), job.sampling.temperature > 0.0
-        samplings += [job.sampling] * len(seq.ids)
-        uniforms += [uniform(job.seed, at + i) if samples else 0.0 for i in range(len(seq.ids))]
-    drawn = iter(draw(logits, samplings, uniforms))
-    return [[next(drawn) for _ in seq.ids] for seq in rows]
 
 
 def prefix_match(draft: Sequence[int], drawn: Sequence[int]) -> list[int]:

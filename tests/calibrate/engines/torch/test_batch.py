@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import copy
-from itertools import count
 
 import numpy as np
 import pytest
 import torch
 from refusals import refused
-from torch_jobs import answered, random_model
+from torch_jobs import advanced, finish, job, random_model, random_prompts
 
 from calibrate.engines.torch import batch as torch_batch
 from calibrate.engines.torch import kv_cache, token_pass
 from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.decoder import Decoder
-from calibrate.engines.torch.job import Job, Limits
+from calibrate.engines.torch.job import Limits
 from calibrate.engines.torch.model import load_tokenizer
 from calibrate.engines.torch.token_methods import protocol as token_method
 from calibrate.engines.torch.token_pass import read_tokens
@@ -23,7 +22,6 @@ from theory.errors import CalibrationError
 
 VOCABULARY = 50
 LIMITS = Limits(max_batch=8, n_idle=8, max_context=256)
-IDS = count(1)
 
 
 def small_model(architecture, **extra):
@@ -42,32 +40,25 @@ def reference():
 
 
 @pytest.fixture(scope="module")
-def decoder(reference):
-    return Decoder(copy.deepcopy(reference), LIMITS.max_context)
+def engine_with(reference):
+    """Call with ids that end the text: a new engine of the same model."""
+    decoder = Decoder(copy.deepcopy(reference), LIMITS.max_context)
+    return lambda eos=(), tokenizer=None: ContinuousBatch(decoder, tokenizer, frozenset(eos), LIMITS)
 
 
 @pytest.fixture
-def engine(decoder):
-    return ContinuousBatch(decoder, None, frozenset([0]), LIMITS)
-
-
-def job(prompt, max_tokens=12, **options):
-    return Job(id=next(IDS), prompt=list(prompt), max_tokens=max_tokens, **{"ignore_eos": True, **options})
-
-
-def finish(engine, *jobs):
-    return [one.tokens for one in answered(engine, *jobs)]
+def engine(engine_with):
+    return engine_with()
 
 
 def prompts(n, seed=0):
-    rng = np.random.default_rng(seed)
-    return [rng.integers(1, VOCABULARY, rng.integers(2, 40)).tolist() for _ in range(n)]
+    return random_prompts(n, VOCABULARY, seed)
 
 
 def greedy(model, prompt, n):
     ids = torch.tensor([prompt])
     out = model.generate(
-        ids, attention_mask=torch.ones_like(ids), max_new_tokens=n, min_new_tokens=n, do_sample=False, pad_token_id=0
+        ids, attention_mask=torch.ones_like(ids), max_new_tokens=n, do_sample=False, eos_token_id=-1, pad_token_id=0
     )
     return out[0, len(prompt) :].tolist()
 
@@ -114,123 +105,42 @@ def test_bfloat16_is_as_close_to_float32_as_transformers_is(architecture):
     assert float((ours - exact).abs().max()) > 0.0
 
 
-def test_greedy_tokens_are_those_of_transformers_alone_and_together(engine, reference):
-    given = prompts(6)
-    lengths = [5, 30, 12, 20, 7, 25]
-    expected = [greedy(reference, prompt, n) for prompt, n in zip(given, lengths, strict=True)]
-    together = finish(engine, *(job(prompt, n) for prompt, n in zip(given, lengths, strict=True)))
-    assert together == expected
-    assert max(it.batch for it in engine.work.iterations) == 6
-
-
-def test_requests_that_join_and_leave_do_not_touch_each_other(decoder, engine):
-    given = prompts(12, seed=1)
+def test_greedy_tokens_are_those_of_transformers_as_requests_join_and_leave(engine, reference):
+    given = prompts(12)
     lengths = np.random.default_rng(2).integers(1, 30, 12).tolist()
-    alone = [
-        finish(ContinuousBatch(decoder, None, frozenset([0]), LIMITS), job(prompt, n))[0]
-        for prompt, n in zip(given, lengths, strict=True)
-    ]
-    jobs = [job(prompt, n) for prompt, n in zip(given, lengths, strict=True)]
-    for one in jobs:
-        engine.submit(one)
-        engine.advance()
-        engine.advance()
-        engine.advance()
-    finish(engine)
-    assert [one.tokens for one in jobs] == alone
-    assert all(it.batch <= LIMITS.max_batch for it in engine.work.iterations)
+    asked = list(zip(given, lengths, strict=True))
+    expected = [greedy(reference, prompt, n) for prompt, n in asked]
+    joining = [advanced(engine, 3, job(prompt, n))[0] for prompt, n in asked]
+    at_once = finish(engine, *(job(prompt, n) for prompt, n in asked))
+    assert [one.tokens for one in joining] == at_once == expected
+    assert max(it.batch for it in engine.work.iterations) == LIMITS.max_batch
 
 
-def test_a_prompt_that_continues_a_finished_sequence_prefills_its_end_only(engine, decoder):
-    prompt = prompts(1, seed=4)[0]
-    first = job(prompt, 10)
-    finish(engine, first)
-    longer = [*prompt, *first.tokens, 3, 7]
-    second = job(longer, 10)
-    finish(engine, second)
-    # the last token drawn was never fed, so it and the two new ones are computed
-    assert second.n_cached == len(prompt) + 9
-    assert [p.tokens for p in engine.work.prefills] == [len(prompt), 3]
-    assert second.tokens == finish(ContinuousBatch(decoder, None, frozenset(), LIMITS), job(longer, 10))[0]
-
-
-def test_a_prompt_that_continues_a_running_sequence_shares_its_cache(engine, decoder):
+def test_a_prompt_that_continues_a_running_sequence_shares_its_cache(engine, engine_with):
     prompt = prompts(1, seed=5)[0]
-    first = job(prompt, 30)
-    engine.submit(first)
-    for _ in range(8):
-        engine.advance()
+    (first,) = advanced(engine, 8, job(prompt))
     longer = [*prompt, *first.tokens[:4], 9, 9]
     second = job(longer, 10)
     finish(engine, second)
     assert second.n_cached == len(prompt) + 4
-    fresh = finish(ContinuousBatch(decoder, None, frozenset(), LIMITS), job(prompt, 30), job(longer, 10))
-    assert [first.tokens, second.tokens] == fresh
+    assert [first.tokens, second.tokens] == finish(engine_with(), job(prompt), job(longer, 10))
 
 
-def test_long_prompts_are_read_in_chunks_with_the_same_result(decoder, engine, monkeypatch):
+def test_long_prompts_are_read_in_chunks_with_the_same_result(engine_with, engine, monkeypatch):
     prompt = np.random.default_rng(6).integers(1, VOCABULARY, 200).tolist()
     whole = finish(engine, job(prompt, 10))
     monkeypatch.setattr(token_pass, "CHUNK", 64)
-    assert finish(ContinuousBatch(decoder, None, frozenset(), LIMITS), job(prompt, 10)) == whole
+    assert finish(engine_with(), job(prompt, 10)) == whole
 
 
-def test_a_cache_that_grows_gives_the_same_tokens_and_lets_requests_go(decoder, monkeypatch):
+def test_a_cache_that_grows_gives_the_same_tokens(engine_with, engine, monkeypatch):
     given = prompts(3, seed=7)
-    expected = finish(ContinuousBatch(decoder, None, frozenset(), LIMITS), *(job(prompt, 90) for prompt in given))
+    expected = finish(engine, *(job(prompt, 90) for prompt in given))
     monkeypatch.setattr(kv_cache, "_INITIAL_BYTES", 0)
-    small = ContinuousBatch(decoder, None, frozenset(), LIMITS)
+    small = engine_with()
     assert small.cache.capacity == 64
-    assert finish(small, job(given[0], 90)) == expected[:1]
+    assert finish(small, *(job(prompt, 90) for prompt in given)) == expected
     assert small.cache.capacity > 64
-    jobs = [job(prompt, 90) for prompt in given]
-    for one in jobs:
-        small.submit(one)
-    for _ in range(8):
-        small.advance()
-    assert small.abort(jobs[0].id) is jobs[0]
-    finish(small)
-    assert [jobs[1].tokens, jobs[2].tokens] == expected[1:]
-
-
-def test_an_aborted_request_leaves_at_once_and_the_rest_goes_on(engine, decoder):
-    given = prompts(3, seed=9)
-    jobs = [job(prompt, 25) for prompt in given]
-    waiting = job(given[0], 5)
-    for one in jobs:
-        engine.submit(one)
-    for _ in range(8):
-        engine.advance()
-    engine.submit(waiting)
-    assert engine.abort(jobs[1].id) is jobs[1]
-    assert engine.abort(waiting.id) is waiting
-    assert engine.abort(12345678) is None
-    drawn = len(jobs[1].tokens)
-    finish(engine)
-    assert len(jobs[1].tokens) == drawn
-    assert waiting.tokens == []
-    expected = finish(ContinuousBatch(decoder, None, frozenset(), LIMITS), *(job(prompt, 25) for prompt in given))
-    assert [jobs[0].tokens, jobs[2].tokens] == [expected[0], expected[2]]
-
-
-def test_end_of_text_ends_a_request_unless_it_is_told_to_go_on(reference, decoder):
-    prompt = prompts(1, seed=10)[0]
-    tokens = greedy(reference, prompt, 20)
-    eos = tokens[10]
-    where = tokens.index(eos)
-    engine = ContinuousBatch(decoder, None, frozenset([eos]), LIMITS)
-    ends, goes_on = job(prompt, 20, ignore_eos=False), job(prompt, 20)
-    finish(engine, ends, goes_on)
-    assert (ends.finish, ends.tokens, ends.n_generated) == ("eos", tokens[:where], where + 1)
-    assert (goes_on.finish, goes_on.tokens) == ("length", tokens)
-
-
-def test_the_context_bounds_a_request(engine):
-    prompt = prompts(1, seed=11)[0][:2] * 125
-    one = job(prompt, 100)
-    finish(engine, one)
-    assert one.finish == "length"
-    assert len(prompt) + len(one.tokens) == LIMITS.max_context
 
 
 @pytest.mark.parametrize(
@@ -262,50 +172,28 @@ def test_a_question_is_answered_by_its_prefill(engine, reference):
 test_models_that_it_cannot_run_are_refused = refused(
     lambda options: Decoder(small_model("Qwen3", **options), 256),
     ({"hidden_act": "gelu"}, "hidden_act"),
-    (
-        {"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}},
-        "rope_type",
-    ),
+    ({"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}}, "rope_type"),
     ({"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 1}, "sliding_window"),
     error=CalibrationError,
 )
 
-
-class Scripted:
-    """Stands in for the drawing of tokens: the texts under test are chosen, not found by luck."""
-
-    def __init__(self, *scripts):
-        self.scripts = [list(script) for script in scripts]
-
-    def __call__(self, logits, samplings, uniforms):
-        return [script.pop(0) for script in self.scripts[: len(samplings)]]
+STOPS = [
+    ([" add", " add", "\n\n", " add"], ("\n\n",), "stop", " add add\n\n", 3),
+    ([" add", ".\n\n then", " add"], ("\n\n",), "stop", " add.\n\n", 2),
+    ([" add", "<eos>", " add"], ("\n\n",), "eos", " add", 2),
+    ([" add", ".", " add"], ("\n\n",), "length", " add. add", 3),
+    ([" add", ".", " add"], (". add", "d."), "stop", " add.", 2),
+]
 
 
-def test_stop_strings(decoder, model_folders, monkeypatch):
+@pytest.mark.parametrize(("script", "stop", "why", "text", "n"), STOPS)
+def test_stop_strings(engine_with, model_folders, monkeypatch, script, stop, why, text, n):
+    """The tokens under test are chosen, not drawn; a text that is cut inside a token is encoded again."""
     tokenizer = load_tokenizer(model_folders["target"])
-    add, blank, runs_on, dot = (tokenizer.token_to_id(t) for t in (" add", "\n\n", ".\n\n then", "."))
-    engine = ContinuousBatch(decoder, tokenizer, frozenset([0]), LIMITS)
-
-    def generate(script, **options):
-        scripted = Scripted(script)
-        monkeypatch.setattr(torch_batch, "draw", scripted)
-        monkeypatch.setattr(token_method, "draw", scripted)
-        one = job([5, 6], len(script), **{"stop": ("\n\n",), "ignore_eos": False, **options})
-        finish(engine, one)
-        return one
-
-    plain = generate([add, add, blank, add])
-    assert (plain.finish, plain.text, plain.tokens, plain.n_generated) == (
-        "stop",
-        " add add\n\n",
-        [add, add, blank],
-        3,
-    )
-    cut = generate([add, runs_on, add])
-    assert (cut.finish, cut.text, cut.tokens, cut.n_generated) == ("stop", " add.\n\n", [add, dot, blank], 2)
-    ended = generate([add, 0, add])
-    assert (ended.finish, ended.text, ended.tokens, ended.n_generated) == ("eos", " add", [add], 2)
-    limited = generate([add, dot, add])
-    assert (limited.finish, limited.text) == ("length", " add. add")
-    either = generate([add, dot, add], stop=(". add", "d."))
-    assert (either.finish, either.text) == ("stop", " add.")
+    drawn = [tokenizer.token_to_id(token) for token in script]
+    for module in (torch_batch, token_method):
+        monkeypatch.setattr(module, "draw", lambda *_: [drawn.pop(0)])
+    one = job([5, 6], len(script), stop=stop, ignore_eos=False)
+    finish(engine_with([0], tokenizer), one)
+    assert (one.finish, one.text, one.n_generated) == (why, text, n)
+    assert one.tokens == tokenizer.encode(text).ids

@@ -11,16 +11,8 @@ from calibrate.engines.torch.kv_cache import KvCache
 
 
 def make(max_batch=3, n_idle=2, max_context=24):
-    return KvCache(
-        n_layers=2,
-        n_heads=1,
-        head_dim=2,
-        max_batch=max_batch,
-        n_idle=n_idle,
-        max_context=max_context,
-        dtype=torch.float32,
-        device=torch.device("cpu"),
-    )
+    options = {"max_batch": max_batch, "n_idle": n_idle, "max_context": max_context}
+    return KvCache(shape=(2, 1, 2), dtype=torch.float32, device=torch.device("cpu"), **options)
 
 
 def fingerprints(prompt):
@@ -75,7 +67,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(ACTIONS)
 def test_rows_always_hold_what_their_sequence_wrote(actions):
     """Whatever is admitted, grown and released in whatever order, no row is ever mixed up or overwritten."""
@@ -111,20 +103,6 @@ def test_rows_always_hold_what_their_sequence_wrote(actions):
             running.pop()
         assert cache.n_active == len(running)
         check(cache, running)
-
-
-def test_a_finished_sequence_is_extended_in_place_and_branches_are_copied():
-    cache = make()
-    assert cache.admit([1, 2, 3]) == 0
-    feed(cache, 0, [1, 2, 3], [])
-    cache.release(0)
-    assert cache.admit([1, 2, 3, 4]) == 3  # extends
-    feed(cache, 0, [4], [1, 2, 3])
-    assert cache.admit([1, 2, 9]) == 2  # branches off the running row
-    feed(cache, 1, [9], [1, 2])
-    check(cache, [[1, 2, 3, 4], [1, 2, 9]])
-    cache.release(0)
-    assert cache.admit([1, 2, 3, 4]) == 3  # known to its end: the last token is computed again for its logits
 
 
 def test_the_least_recently_used_row_gives_way():

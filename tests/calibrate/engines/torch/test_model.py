@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -18,9 +19,12 @@ def folder(model_folders, tmp_path):
     return shutil.copytree(model_folders["draft"], tmp_path / "model")
 
 
-def one_line(error):
+@contextmanager
+def refused(words):
+    """An error in one line with these words."""
+    with pytest.raises(CalibrationError, match=words) as error:
+        yield
     assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 def test_a_good_folder_passes(folder):
@@ -37,32 +41,21 @@ WEIGHTS, CONFIG = "model.safetensors", "config.json"
         (WEIGHTS, lambda data: data[:-100], "corrupt: .* bytes, its header says"),
         (WEIGHTS, lambda data: data[:8] + b"x" * 12 + data[20:], "corrupt"),
         (WEIGHTS, lambda data: b"\xff" * 8 + data[8:], "header is longer than the file"),
+        (WEIGHTS, None, "no .safetensors file"),
         (CONFIG, lambda data: b"{", "config.json cannot be read"),
         (CONFIG, lambda data: b"[]", "model_type=None"),
         (CONFIG, lambda data: data.replace(b"qwen3", b"gpt2"), "model_type='gpt2' must be one of qwen3, qwen2, llama"),
+        (CONFIG, None, "config.json cannot be read"),
     ],
 )
-def test_a_spoilt_file_is_named_in_one_line(folder, name, spoilt, words):
+def test_a_spoilt_or_lost_file_is_named_in_one_line(folder, name, spoilt, words):
     path = folder / name
-    path.write_bytes(spoilt(path.read_bytes()))
-    with pytest.raises(CalibrationError, match=words) as error:
+    if spoilt is None:
+        path.unlink()
+    else:
+        path.write_bytes(spoilt(path.read_bytes()))
+    with refused(f"(?=.*{folder}).*{words}"):
         check_model_folder(folder)
-    assert str(folder) in one_line(error)
-
-
-@pytest.mark.parametrize(
-    ("lose", "words"),
-    [
-        (shutil.rmtree, "no such folder"),
-        (lambda folder: (folder / WEIGHTS).rename(folder / "pytorch_model.bin"), "no .safetensors file"),
-        (lambda folder: (folder / CONFIG).unlink(), "config.json cannot be read"),
-    ],
-)
-def test_a_lost_file_is_named_in_one_line(folder, lose, words):
-    lose(folder)
-    with pytest.raises(CalibrationError, match=words) as error:
-        check_model_folder(folder)
-    assert str(folder) in one_line(error)
 
 
 @pytest.mark.parametrize(
@@ -75,21 +68,19 @@ def test_a_lost_file_is_named_in_one_line(folder, lose, words):
 def test_weights_of_another_model_are_refused_and_none_is_random(folder, fields, words):
     config = json.loads((folder / CONFIG).read_text())
     (folder / CONFIG).write_text(json.dumps({**config, **fields}))
-    with pytest.raises(CalibrationError, match=words) as error:
+    with refused(words):
         load_model(folder, dtype=torch.float32, device=CPU)
-    one_line(error)
 
 
 def test_tokenizers(folder, model_folders):
+    path = folder / "tokenizer.json"
     assert load_tokenizer(folder).encode(" add\n\n", add_special_tokens=False).tokens == [" add", "\n\n"]
     assert tokenizer_fingerprint(folder) == tokenizer_fingerprint(model_folders["target"])
-    text = (folder / "tokenizer.json").read_text()
-    (folder / "tokenizer.json").write_text(text.replace(" add", " sum"))
+    path.write_text(path.read_text().replace(" add", " sum"))
     assert tokenizer_fingerprint(folder) != tokenizer_fingerprint(model_folders["target"])
-    (folder / "tokenizer.json").write_text("{}")
-    with pytest.raises(CalibrationError, match=r"tokenizer.json does not load") as error:
+    path.write_text("{}")
+    with refused(r"tokenizer.json does not load"):
         load_tokenizer(folder)
-    one_line(error)
-    (folder / "tokenizer.json").unlink()
-    with pytest.raises(CalibrationError, match="holds no tokenizer"):
+    path.unlink()
+    with refused("holds no tokenizer"):
         load_tokenizer(folder)

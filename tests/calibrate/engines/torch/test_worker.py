@@ -1,4 +1,4 @@
-"""The worker's loop in a thread: what it does when its parent falls silent."""
+"""The worker's loop in a thread, what it does when its parent falls silent; and the messages between the two."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import socket
 import threading
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from torch_jobs import random_model
 
 from calibrate.engines.torch.batch import ContinuousBatch
@@ -17,16 +19,7 @@ from calibrate.engines.torch.worker import Worker, _ClosedError
 PATIENCE_S = 60.0
 """Until a thread is taken as hanging, s: machines have much else to do."""
 
-ASK = {
-    "op": "submit",
-    "max_tokens": 900,
-    "stop": [],
-    "temperature": 0.0,
-    "top_p": 1.0,
-    "seed": 0,
-    "ignore_eos": True,
-    "choices": [],
-}
+ASK = {"op": "submit", "max_tokens": 900, "ignore_eos": True}
 
 
 @pytest.fixture
@@ -88,3 +81,25 @@ def test_aborts_are_acknowledged_with_the_tokens_drawn(served):
     assert [header["id"] for header in received] == [1, 99]
     assert received[0]["n_generated"] >= 6
     assert received[1]["n_generated"] == 0
+
+
+IDS = st.lists(st.integers(-(2**31), 2**31 - 1), max_size=20)
+TEXT = st.text('a{}",\\\n\0é€😀', max_size=9)
+HEADERS = st.dictionaries(TEXT, st.one_of(st.integers(), TEXT, st.booleans()), max_size=4)
+
+
+@given(st.lists(st.tuples(HEADERS, IDS), max_size=5), st.lists(st.integers(1, 50), min_size=1))
+def test_messages_survive_any_chopping(messages, cuts):
+    stream = b"".join(encode(header, ids) for header, ids in messages)
+    frames, received, at = Frames(), [], 0
+    while at < len(stream):
+        size = cuts[at % len(cuts)]
+        received += [(header, ids.tolist()) for header, ids in frames.feed(stream[at : at + size])]
+        at += size
+    assert received == [(header, ids) for header, ids in messages]
+
+
+def test_header_that_is_no_object_is_refused():
+    data = encode({})
+    with pytest.raises(ValueError, match="not a JSON object"):
+        list(Frames().feed(data.replace(b"{}", b"[]")))

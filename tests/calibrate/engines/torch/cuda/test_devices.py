@@ -10,7 +10,7 @@ from refusals import refused
 
 from calibrate.engines.torch.config import TorchConfig
 from calibrate.engines.torch.cuda.captured import columns_up_to, padded_columns
-from calibrate.engines.torch.cuda.devices import complain_of_room, devices_of_roles, opened_device
+from calibrate.engines.torch.cuda.devices import check_room, devices_of_roles, opened_device
 from calibrate.models.local import TorchModels
 from calibrate.pair import draft_path, target_path
 from sim.roles import DRAFT, JUDGE, TARGET
@@ -21,11 +21,6 @@ from theory.errors import CalibrationError, ParameterError
 def test_a_name_that_is_none_is_refused_before_torch_is_imported(name):
     with pytest.raises(ParameterError, match=r"device=.* must be 'cpu', 'cuda' or 'cuda:N'"):
         TorchConfig(name="x", model=draft_path(), device=name)
-
-
-@pytest.mark.parametrize("name", ["cpu", "cuda", "cuda:0", "cuda:12"])
-def test_names_of_devices_are_taken(name):
-    assert TorchConfig(name="x", model=draft_path(), device=name).device == name
 
 
 test_devices_of_roles_are_different_ones = refused(
@@ -39,7 +34,7 @@ test_devices_of_roles_are_different_ones = refused(
 
 
 def test_each_role_has_its_device():
-    assert devices_of_roles("cuda:1") == ("cuda:1", "cuda:1")
+    assert devices_of_roles("cuda:12") == ("cuda:12", "cuda:12")
     models = TorchModels(device="cuda:0,cpu")
     placed = {role: models._config(role, "bundled", 1) for role in (TARGET, DRAFT, JUDGE)}
     assert {role: (config.device, config.cores) for role, config in placed.items()} == {
@@ -91,21 +86,22 @@ def test_what_is_wrong_with_a_gpu_is_one_line(name, settings, message, monkeypat
     assert "\n" not in str(error.value)
 
 
-def test_memory_that_suffices_is_no_error():
-    complain_of_room("cuda:0", 80 * 10**9, 85 * 10**9, 16 * 10**9, 32 * 147456, 32, 4352)
+def test_memory_that_lacks_is_told_with_what_would_fit(monkeypatch):
+    def room(free: int, n_tokens: int) -> None:
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free * 10**9, 80 * 10**9))
+        check_room(torch.device("cuda", 0), 16 * 10**9, 147456, 32, n_tokens)
 
-
-def test_memory_that_lacks_is_told_with_what_would_fit():
     with pytest.raises(CalibrationError) as error:
-        complain_of_room("cuda:0", 30 * 10**9, 80 * 10**9, 16 * 10**9, 32 * 147456, 32, 4352)
+        room(30, 4352)
     assert str(error.value) == (
         "device='cuda:0': 36.5 GB are needed (16.0 GB of weights, 20.5 GB of keys and values), 30.0 GB of 80.0 GB are "
         "free; 32 sequences of 2511 tokens would fit, not of 4352: set --max-context so, or use another GPU for some "
         "models (--device cuda:0,cuda:1)"
     )
-    complain_of_room("cuda:0", 30 * 10**9, 80 * 10**9, 16 * 10**9, 32 * 147456, 32, 2511)
     with pytest.raises(CalibrationError, match="no cache would fit: use another GPU"):
-        complain_of_room("cuda:0", 10**9, 80 * 10**9, 16 * 10**9, 32 * 147456, 32, 4352)
+        room(1, 4352)
+    room(30, 2511)
+    room(80, 4352)
 
 
 def test_columns_are_padded_to_steps_that_waste_at_most_a_third():
@@ -132,15 +128,13 @@ def test_memory_of_a_folder_is_what_the_loaded_model_takes():
 
 def test_a_worker_refuses_models_that_do_not_fit_together(monkeypatch):
     """Target and drafting model count, each with its keys and values."""
-    from calibrate.engines.speculation import Speculation
     from calibrate.engines.torch import worker
+    from calibrate.engines.torch.job import Limits
     from calibrate.engines.torch.model import memory_of
-    from calibrate.engines.torch.process import _start_message
 
     asked = []
     monkeypatch.setattr(worker, "check_room", lambda *sizes: asked.append(sizes))
-    drafting = Speculation(method="draft", k2=4, model=draft_path())
-    config = TorchConfig(name="x", model=target_path(), device="cuda", max_batch=3, n_idle=2, speculations=(drafting,))
-    worker._check_memory(_start_message(config), target_path(), "cuda:0", 2)
+    limits = Limits(max_batch=3, n_idle=2, max_context=2048)
+    worker._check_memory([target_path(), draft_path()], limits, "cuda:0", 2)
     one, other = memory_of(target_path(), 2), memory_of(draft_path(), 2)
     assert asked == [("cuda:0", one[0] + other[0], one[1] + other[1], 5, 2048 + 256)]

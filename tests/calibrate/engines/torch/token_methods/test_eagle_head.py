@@ -8,16 +8,13 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from torch_jobs import answered
+from torch_jobs import advanced, answered, bundled_prompts, decoder_of
 
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.batch import ContinuousBatch
-from calibrate.engines.torch.decoder import Decoder
 from calibrate.engines.torch.job import SPARE, Job, Limits
-from calibrate.engines.torch.model import load_model, load_tokenizer
-from calibrate.engines.torch.token_methods.eagle import EagleHead
-from calibrate.engines.torch.token_methods.eagle_head import build_head, load_head, read_head, save_head
-from calibrate.pair import head_path, problems, target_path
+from calibrate.engines.torch.token_methods.eagle import EagleHead, build_head, load_head, read_head, save_head
+from calibrate.pair import head_path, target_path
 from theory.errors import CalibrationError
 from workshop.training.head import Text, drafts
 from workshop.training.inference import load
@@ -26,10 +23,9 @@ LIMITS = Limits(max_batch=4, n_idle=4, max_context=400)
 EAGLE = Speculation(method="eagle", k2=5, model=head_path())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def target():
-    model = load_model(target_path(), dtype=torch.float32, device=torch.device("cpu"))
-    return Decoder(model, LIMITS.max_context + SPARE)
+    return decoder_of(target_path())
 
 
 class Watched(EagleHead):
@@ -51,8 +47,7 @@ def engine(target):
 
 @pytest.fixture(scope="module")
 def prompts():
-    tokenizer = load_tokenizer(target_path())
-    return [tokenizer.encode(problem.prompt).ids for problem in problems(3, 5, "validation")]
+    return bundled_prompts(3, 5)
 
 
 def draft(job_id, prompt, n=60, speculation=EAGLE):
@@ -115,11 +110,7 @@ def test_a_text_is_taken_up_again_where_the_head_left_it(engine, prompts):
 
 def test_a_long_prompt_beside_others_is_read_alone(engine, prompts):
     batch, head = engine
-    others = [draft(i, prompt, 50) for i, prompt in enumerate(prompts[1:], 1)]
-    for job in others:
-        batch.submit(job)
-    for _ in range(6):
-        batch.advance()
+    advanced(batch, 6, *(draft(i, prompt, 50) for i, prompt in enumerate(prompts[1:], 1)))
     late = draft(9, prompts[0], 50)
     answered(batch, late)
     shared = head.seen[9]
@@ -154,11 +145,6 @@ def folder(tmp_path):
     return tmp_path / "head"
 
 
-def rewritten(folder, **fields):
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
-
-
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
@@ -171,7 +157,8 @@ def rewritten(folder, **fields):
     ],
 )
 def test_a_folder_of_another_head_is_refused(folder, target, fields, said):
-    rewritten(folder, **fields)
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
     with pytest.raises(CalibrationError, match=said):
         load_head(folder, target, 100)
 

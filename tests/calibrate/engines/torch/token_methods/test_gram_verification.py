@@ -1,4 +1,4 @@
-"""The verification of guesses, every random decision enumerated with exact probabilities."""
+"""The verification of guesses, every random decision enumerated with exact probabilities; and Jacobi's iteration."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from pass_laws import tokens_of_guesses
 
+from calibrate.engines.torch.token_methods.jacobi import JacobiBlock
 from calibrate.engines.torch.token_methods.lookahead_decoding import by_draw
 from ledger.lookahead_decoding import exact
 
@@ -69,20 +70,6 @@ def test_draws_have_the_law_of_algorithm_4(vocabulary, size, most, members):
             assert draw_law(model, grams) == exact.sample_verification(model, grams, size)
 
 
-def test_output_is_the_target_s():
-    for model in exact.model_family(3, 6):
-        for grams in [(), ((0, 1),), ((2, 2), (2, 1)), ((1, 0), (1, 2), (0, 0))]:
-            assert exact.completed(draw_law(model, grams), model, 3) == exact.target_law(model, 3)
-
-
-def test_a_kernel_that_keeps_rejected_mass_is_not_the_target_s():
-    """The comparison above can fail: Algorithm 4 without line 32."""
-    model, grams = list(exact.model_family(3, 4))[-1], ((0, 1), (1, 1))
-    wrong = exact.sample_verification(model, grams, 3, exact.Rules(zero=False))
-    assert exact.completed(wrong, model, 3) != exact.target_law(model, 3)
-    assert wrong != draw_law(model, grams)
-
-
 def test_greedy_draws_are_algorithm_3():
     for choose in exact.greedy_models(3):
         for grams in exact.gram_lists(2, 2, 3):
@@ -106,3 +93,30 @@ def test_accepted_lengths_are_those_of_equation_5(alpha, window, size):
     assert [float(p) for p in law] == pytest.approx(
         tokens_of_guesses(float(alpha), 1.0, window, size).tolist(), abs=1e-15
     )
+
+
+def test_block_against_the_ledger_s_iteration():
+    """Every greedy target on two tokens and every first guess: as many updates as Algorithm 2 takes, and its text.
+
+    The paper's block is the whole output and does not slide, so the block is as long here.
+    """
+    for choose in exact.greedy_models(3):
+        for code in range(8):
+            guess = tuple(code >> i & 1 for i in range(3))
+            updates, text = exact.jacobi_iterations(choose, guess)
+            assert decoded_by_blocks(choose, guess) == (updates, text)
+
+
+def decoded_by_blocks(choose, guess):
+    """Slide a block of guesses over three tokens; the current token is the prompt's last."""
+    block = JacobiBlock(len(guess), [0, 1])
+    block.guesses = list(guess)
+    text, passes = (), 0
+    while len(text) < 3:
+        left = 3 - len(text)
+        guesses = block.guesses[:left]
+        drawn = [choose((*text, *guesses[:i])) for i in range(left)]
+        agree = next((i for i in range(left - 1) if drawn[i] != guesses[i]), left - 1)
+        block.update(drawn, agree + 1)
+        text, passes = (*text, *drawn[: agree + 1]), passes + 1
+    return passes, text

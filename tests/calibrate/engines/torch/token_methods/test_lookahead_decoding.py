@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from functools import cache, partial
-from itertools import count, product
 
 import pytest
 import torch
-from torch_jobs import answered, tokens_in, told
+from hypothesis import given
+from hypothesis import strategies as st
+from torch_jobs import answered, told
+from torch_jobs import job as any_job
 
 from calibrate.engines.protocol import GREEDY, Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.batch import ContinuousBatch
-from calibrate.engines.torch.job import SPARE, Job, Limits
-from calibrate.engines.torch.kv_cache import KvCache
-from calibrate.engines.torch.token_methods.lookahead_batch import Shelf
-from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSequence, pass_layout
+from calibrate.engines.torch.job import SPARE, Limits
+from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSequence, NGramPool, Shelf, pass_layout
 from calibrate.engines.torch.token_methods.protocol import Rows
 from calibrate.engines.torch.token_pass import forward_rows
 
 LIMITS = Limits(max_batch=4, n_idle=4, max_context=1024)
 WARM = Sampling(temperature=0.8, top_p=0.95)
-IDS = count(1)
+TOKEN = st.integers(0, 2)
 
 
 def engine_of(target):
@@ -34,7 +34,7 @@ def speculation(window, ngram, guesses):
 
 
 def job(prompt, spec=None, **options):
-    return Job(id=next(IDS), prompt=prompt, speculation=spec, **{"max_tokens": 120, **options})
+    return any_job(prompt, speculation=spec, **{"max_tokens": 120, "ignore_eos": False, **options})
 
 
 def runs(target, spec, **options):
@@ -52,67 +52,21 @@ def plain_runs(target):
 SHAPES = [(1, 2, 1), (6, 2, 3), (4, 3, 9), (7, 5, 7), (15, 5, 15), (3, 8, 2)]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_greedy_text_is_plain_greedy(target, plain_runs, shape):
+@pytest.mark.parametrize(
+    ("shape", "options"), [*((shape, {}) for shape in SHAPES), ((7, 4, 5), {"sampling": WARM, "seed": 3})]
+)
+def test_text_is_that_of_plain_decoding(target, plain_runs, shape, options):
     """Token for token in float32, up to the end of the answer, in fewer passes than tokens."""
-    found = runs(target, speculation(*shape))
-    plain = plain_runs()
+    found, plain = runs(target, speculation(*shape), **options), plain_runs(**options)
     assert told(found) == told(plain)
     assert {one.finish for one in plain} == {"eos", "length"}
-    assert sum(len(one.passes) for one in found) < sum(one.n_generated - 1 for one in found)
-
-
-def test_drawn_text_is_that_of_plain_decoding(target, plain_runs):
-    options = {"sampling": WARM, "seed": 3}
-    found, plain = runs(target, speculation(7, 4, 5), **options), plain_runs(**options)
-    assert told(found) == told(plain)
     assert sum(len(one.passes) for one in found) < sum(one.n_iterations for one in plain)
 
 
-@pytest.mark.parametrize("sampling", [GREEDY, WARM])
-@pytest.mark.parametrize(
-    "ends", [{"stop": ("\n\n",)}, {"stop": (".",)}, *({"max_tokens": n} for n in (1, 2, 3, 7)), {"ignore_eos": True}]
-)
-def test_ends_are_those_of_plain_decoding(target, sampling, ends):
-    options = {"sampling": sampling, "seed": 5, "max_tokens": 60, **ends}
+@pytest.mark.parametrize(("sampling", "stop"), [(GREEDY, "\n\n"), (WARM, ".")])
+def test_stop_strings_end_it_as_plain_decoding(target, sampling, stop):
+    options = {"sampling": sampling, "seed": 5, "max_tokens": 60, "stop": (stop,)}
     assert told(runs(target, speculation(9, 5, 9), **options)) == told(runs(target, None, **options))
-
-
-def test_end_of_the_context(target):
-    """The window reaches beyond the context: its rows go to spare places, and the text ends where plain text does."""
-    decoder, tokenizer, questions = target
-    limits = Limits(max_batch=1, n_idle=1, max_context=len(questions[0]) + 9)
-    plain, fast = (
-        answered(ContinuousBatch(decoder, tokenizer, frozenset(), limits), job(questions[0], spec))
-        for spec in (None, speculation(15, 5, 15))
-    )
-    assert told(fast) == told(plain)
-    assert plain[0].finish == "length"
-
-
-def test_shares_a_batch(target):
-    """Sequences with and without speculation, sampled and greedy, in one batch: each writes what it writes alone."""
-    mix = [
-        (q, spec, {"sampling": sampling, "seed": 7, "max_tokens": 40})
-        for (spec, sampling), q in zip(product((speculation(5, 4, 5), None), (GREEDY, WARM)), target[2], strict=True)
-    ]
-    alone = [answered(engine_of(target), job(q, spec, **o))[0] for q, spec, o in mix]
-    together = answered(engine_of(target), *(job(q, spec, **o) for q, spec, o in mix))
-    assert told(together) == told(alone)
-    assert [one.passes for one in together] == [one.passes for one in alone]
-
-
-def test_only_committed_tokens_stay_in_the_cache(target):
-    """Keys and values after an answer are those that a prefill of its text computes."""
-    engine = engine_of(target)
-    (one,) = answered(engine, job(target[2][0], speculation(7, 5, 7), max_tokens=30))
-    text = [*one.prompt, *one.tokens]
-    held = next(row for row in range(engine.cache.n_rows) if tokens_in(engine.cache, row) == text[:-1])
-    fresh = engine_of(target)
-    answered(fresh, job(text[:-1], max_tokens=1))
-    row = next(row for row in range(fresh.cache.n_rows) if tokens_in(fresh.cache, row) == text[:-1])
-    n = len(text) - 1
-    assert torch.allclose(engine.cache.kv[:, :, held, :n], fresh.cache.kv[:, :, row, :n], atol=2e-4)
 
 
 def test_window_rows_follow_their_own_trajectories(target):
@@ -139,16 +93,7 @@ def test_window_rows_follow_their_own_trajectories(target):
 
 def logits_after(decoder, prefix, rows):
     with torch.inference_mode():
-        cache = KvCache(
-            n_layers=decoder.n_layers,
-            n_heads=decoder.n_kv_heads,
-            head_dim=decoder.head_dim,
-            max_batch=1,
-            n_idle=1,
-            max_context=LIMITS.max_context,
-            dtype=decoder.dtype,
-            device=decoder.device,
-        )
+        cache = decoder.cache(LIMITS)
         cache.admit([*prefix, 0])
         if prefix:
             forward_rows(decoder, cache, 0, [Rows(ids=list(prefix))])
@@ -168,27 +113,35 @@ def test_rows_of_a_pass(window, ngram, guesses):
         assert seen == list(range(offsets[row] + 1))  # exactly one token at every place up to itself
 
 
-def test_window_pools_its_trajectories():
-    """Columns become n-grams, the current token first in column 1; the oldest row goes."""
+@pytest.mark.parametrize(
+    ("pooled", "drawn", "verdict"), [([], (30,), ([30], 0, [0])), ([(5, 6, 7)], (6, 8), ([6, 8], 1, [0, 4]))]
+)
+def test_window_pools_its_trajectories(pooled, drawn, verdict):
+    """Columns become n-grams, the current token first in column 1; the oldest row goes, however many are committed."""
     state = LookaheadSequence(speculation(2, 3, 4), [1, 2, 3], seed=0)
     state._window = [[10, 11], [20, 21]]
+    for gram in pooled:
+        state.pool.add(gram)
     rows = state.propose(5, 99)
-    assert rows.ids == [5, 11, 20, 21]
-    verdict = state.verify(rows, [0, 0, 30, 31], lambda _row, _depth: 30)
-    assert (verdict.tokens, verdict.n_accepted, verdict.kept) == ([30], 0, [0])
-    assert (state.pool.after(5), state.pool.after(11)) == ([(20, 30)], [(21, 31)])
+    assert rows.ids[:4] == [5, 11, 20, 21]
+    found = state.verify(rows, [0, 0, 30, 31, 0, 0], lambda _row, depth: drawn[depth])
+    assert (found.tokens, found.n_accepted, found.kept) == verdict
+    assert (state.pool.after(5)[0], state.pool.after(11)) == ((20, 30), [(21, 31)])
     assert state._window == [[20, 21], [30, 31]]
 
 
-def test_window_after_a_jump():
-    """Two tokens are committed, and the window moves on by one row."""
-    state = LookaheadSequence(speculation(2, 3, 1), [1, 2, 3], seed=0)
-    state._window = [[10, 11], [20, 21]]
-    state.pool.add((5, 6, 7))
-    rows = state.propose(5, 99)
-    verdict = state.verify(rows, [0, 0, 30, 31, 0, 0], lambda _row, depth: (6, 8)[depth])
-    assert (verdict.tokens, verdict.n_accepted, verdict.kept) == ([6, 8], 1, [0, 4])
-    assert state._window == [[20, 21], [30, 31]]
+@given(st.lists(st.tuples(TOKEN, TOKEN, TOKEN), max_size=40), st.integers(1, 4))
+def test_the_pool_holds_the_latest_and_a_copy_goes_its_own_way(added, per_token):
+    """Against a plain list of everything that was ever put in."""
+    pool = NGramPool(per_token)
+    for gram in added:
+        pool.add(gram)
+    twin = pool.copy()
+    twin.add((0, 7, 7))
+    assert twin.after(0)[0] == (7, 7)
+    for token in range(3):
+        latest = list(dict.fromkeys(gram[1:] for gram in reversed(added) if gram[0] == token))
+        assert pool.after(token) == latest[:per_token]
 
 
 def test_short_of_space():
@@ -218,19 +171,14 @@ def test_shelf_gives_a_state_to_what_goes_further():
 
 
 def test_steps_carry_the_pool_on(target):
-    """An answer step by step takes hardly more passes than in one piece, and fewer than with a new state each step."""
+    """An answer step by step takes fewer passes than with a new state for each step."""
     spec, passes = speculation(9, 4, 9), {}
     for carried in (True, False):
-        engine, n = engine_of(target), 0
-        for q in target[2][:1]:
-            prompt = list(q)
-            for _ in range(8):
-                if not carried:
-                    engine = engine_of(target)
-                (one,) = answered(engine, job(prompt, spec, stop=("\n\n",)))
-                n += len(one.passes)
-                prompt += one.tokens
-                if one.finish == "eos":
-                    break
-        passes[carried] = n
+        engine, prompt, passes[carried] = engine_of(target), target[2][0], 0
+        for _ in range(8):
+            (one,) = answered(engine if carried else engine_of(target), job(prompt, spec, stop=("\n\n",)))
+            passes[carried] += len(one.passes)
+            prompt = [*prompt, *one.tokens]
+            if one.finish == "eos":
+                break
     assert passes[True] < passes[False]
