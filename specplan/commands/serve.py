@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import math
 import signal
 import socket
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     import uvicorn
 
     from calibrate.record.profile import Profile
+    from specplan.live.gateway.control import Limits
     from specplan.live.gateway.plans import ServingPlan
     from specplan.live.gateway.servers import Endpoints
-    from specplan.live.gateway.serving import Limits
 
 __all__ = ["command"]
 
@@ -149,8 +150,8 @@ def command(
     plan = read_plan(plan_path)
     _need_extra()
     from calibrate.record.library import load
+    from specplan.live.gateway.control import Limits
     from specplan.live.gateway.servers import Endpoints
-    from specplan.live.gateway.serving import Limits
 
     given = {"target": target, "draft": draft, "judge": judge}
     urls = {role: plan.defaults.endpoints.get(role, "") if url is None else url for role, url in given.items()}
@@ -240,6 +241,8 @@ def _run(
             _tell(plan, endpoints, sock)
             most_s = math.ceil(limits.grace_s) + _AFTER_GRACE_S
             server = server_for(serving.app, client_seconds=limits.client_seconds, grace_s=most_s)
+            gc.collect()
+            gc.freeze()  # what stays, modules above all, is not looked through again and again
             try:
                 with _stopped_by_signals(server, limits.grace_s, serving.app.state.break_off):
                     await server.serve(sockets=[sock])

@@ -21,9 +21,10 @@ from calibrate.pair import draft_path, target_path
 from calibrate.running.verifiers import EmbeddingSimilarity
 from sim.configuration import Configuration
 from sim.roles import DRAFT, EMBEDDING, JUDGE, TARGET
+from specplan.live.gateway.control import Limits
 from specplan.live.gateway.plans import SPECULATIVE, Expected, RequestDefaults, ServingPlan
 from specplan.live.gateway.servers import Endpoints, models_of, opened
-from specplan.live.gateway.serving import Limits, Serving
+from specplan.live.gateway.serving import Serving
 
 if TYPE_CHECKING:
     from bundled_pair import BundledPair

@@ -94,7 +94,7 @@ class Server:
         CalibrationError : the server refused, failed, or ended the stream without an end.
         """
         text = body["prompt"] if isinstance(body["prompt"], str) else ""  # ids are not compared
-        streamed.read_before, texts = self._share_read(text), self._texts
+        streamed.read_before, texts = self._share_read(text) if self._texts else 0.0, self._texts
         streamed.sent = time.monotonic()
         try:
             streamed.sent = await self.wire.stream(f"{self.wire.api}/completions", body, streamed.take)

@@ -27,7 +27,7 @@ from sim.configuration import Configuration
 from sim.operations import Algorithm, Commit, Generate, Operation, Step, singly, steps_after
 from sim.operations import prompt as root_of
 from sim.roles import TARGET
-from specplan.live.gateway.control import Control
+from specplan.live.gateway.control import Control, Limits
 from specplan.live.gateway.plans import PLAIN, SPECULATIVE
 from specplan.live.gateway.requests import AnswerRequest
 from specplan.live.gateway.servers import Bounded, HelperError, Servers, helper_error
@@ -106,9 +106,7 @@ class Answering:
     ----------
     servers : the engines.
     control : decides which configuration runs.
-    patience_s : longest time of one operation of a draft, judge or scorer, s; a longer one counts as failed.
-    timeout_s : longest time in which an answer that has begun waits for the target's server to come back, s.
-    most_seconds : longest time of an answer, s; it ends there as if it had reached its token limit.
+    limits : longest times of an answer, of a helper's operation, and of the wait for a target that comes back.
     observer : receives the events of answers.
     counts_prompts : whether the observer needs the tokens of each prompt from the beginning.
     """
@@ -117,18 +115,14 @@ class Answering:
         self,
         servers: Servers,
         control: Control,
+        limits: Limits,
         *,
-        patience_s: float,
-        timeout_s: float,
-        most_seconds: float,
         observer: Observer,
         counts_prompts: bool = False,
     ) -> None:
         self.servers = servers
         self.control = control
-        self._patience_s = patience_s
-        self._timeout_s = timeout_s
-        self._most_seconds = most_seconds
+        self._limits = limits
         self._observer = observer
         self._counts_prompts = counts_prompts
         self._running: Counter[str] = Counter()
@@ -197,7 +191,7 @@ class Answering:
         """Generate the answer to its end, switching configurations when `Control` does."""
         failures, since, reached = 0, answer.began, answer.last
         try:
-            async with asyncio.timeout(self._most_seconds):
+            async with asyncio.timeout(self._limits.answer_seconds):
                 while not answer.last.final:
                     configuration = PLAIN if answer.refused else self.control.wanted()
                     if not answer.methods or answer.methods[-1] != configuration.name:
@@ -228,7 +222,7 @@ class Answering:
     def _may_return(self, answer: Answer, cause: BaseException | None, failures: int, gone_s: float) -> bool:
         """Whether the target gets another request; an answer that has begun waits for a server that is started anew."""
         if answer.n_tokens:
-            return bool(getattr(cause, "transient", False)) and gone_s < self._timeout_s
+            return bool(getattr(cause, "transient", False)) and gone_s < self._limits.timeout_s
         return isinstance(cause, BrokenOffError) and failures < _ATTEMPTS and gone_s < _NEW_S
 
     async def _run(
@@ -247,7 +241,7 @@ class Answering:
         algorithm = _observed(
             configuration.algorithm()(answer.last), commit, lambda: self.control.wanted() == configuration
         )
-        drive = Drive(Bounded(clock, self._patience_s, self._running, self._observer.timed).perform, session)
+        drive = Drive(Bounded(clock, self._limits.patience_s, self._running, self._observer.timed).perform, session)
         self.control.starts(answer, configuration)
         following = asyncio.ensure_future(drive.follow(algorithm))
         try:

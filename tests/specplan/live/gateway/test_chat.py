@@ -19,8 +19,7 @@ from starlette.routing import Route
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.wire import HttpConfig
 from specplan.live.gateway.chat import ChatTemplate
-from specplan.live.gateway.refusals import Refusal
-from specplan.live.gateway.requests import Message
+from specplan.live.gateway.requests import Message, Refusal
 from theory.errors import CalibrationError
 
 BEGIN = "<s>"

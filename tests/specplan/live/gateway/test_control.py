@@ -9,7 +9,7 @@ from specplan.live.comparing.comparison import Verdict
 from specplan.live.comparing.measured import Measured
 from specplan.live.gateway.control import Control
 from specplan.live.gateway.plans import PLAIN, SPECULATIVE, ServingPlan
-from specplan.live.gateway.refusals import Refusal
+from specplan.live.gateway.requests import Refusal
 
 DEEP, SHALLOW = Configuration.parse("lr-async k1=4"), Configuration.parse("lr-async k1=2")
 PLAN = ServingPlan(name="x", by_load=((1, DEEP), (4, SHALLOW), (16, PLAIN)))

@@ -13,8 +13,8 @@ from openai_server import Planted, text_of
 
 from sim.configuration import Configuration
 from sim.roles import DRAFT, JUDGE, TARGET
+from specplan.live.gateway.control import Limits
 from specplan.live.gateway.plans import SPECULATIVE
-from specplan.live.gateway.serving import Limits
 
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 

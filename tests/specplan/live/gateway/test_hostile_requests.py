@@ -11,7 +11,7 @@ import pytest
 from openai_server import Planted
 
 from sim.configuration import Configuration
-from specplan.live.gateway.serving import Limits
+from specplan.live.gateway.control import Limits
 
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from specplan.live.gateway.plans import RequestDefaults
-from specplan.live.gateway.refusals import Refusal
-from specplan.live.gateway.requests import AnswerRequest, Kind, parse_body
+from specplan.live.gateway.requests import AnswerRequest, Kind, Refusal, parse_body
 
 DEFAULTS = RequestDefaults(temperature=0.7, top_p=0.9)
 TEXT = {"prompt": "one"}
