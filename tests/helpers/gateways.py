@@ -13,6 +13,7 @@ from fault_proxy import FaultProxy
 from openai import AsyncOpenAI
 from openai_server import OpenAIServer, Planted, serving
 from pair_servers import PairServer, running
+from served_plans import SETTINGS
 
 from calibrate.engines.http.embeddings import EmbeddingServer
 from calibrate.engines.http.wire import HttpConfig
@@ -32,14 +33,6 @@ if TYPE_CHECKING:
     from calibrate.running.session import WallSession
 
 __all__ = ["Gateway", "PlantedGateway", "gateway", "planted_gateway"]
-
-SETTINGS: dict[str, Any] = {
-    "task": "bundled",
-    "temperature": 0.6,
-    "top_p": 0.95,
-    "max_step_tokens": 100,
-    "judge_threshold": 0.5,
-}
 
 
 @dataclass(kw_only=True)
