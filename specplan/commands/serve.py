@@ -158,9 +158,7 @@ def command(
     if not urls["target"]:
         raise ParameterError("target", "", "must be given as URL[#model]: the plan names no server")
     endpoints = Endpoints(
-        target=urls["target"],
-        draft=urls["draft"],
-        judge=urls["judge"],
+        **urls,
         scorer=scorer or "",
         embedding=embedding or "",
         speculative=speculative,
@@ -289,10 +287,8 @@ def _tell(plan: ServingPlan, endpoints: Endpoints, sock: socket.socket) -> None:
     host, port = sock.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     rows = "; ".join(f"{configuration.name} (at {load} in flight)" for load, configuration in plan.by_load)
-    click.echo(f"specplan: serving http://{shown}:{port}/v1: {rows}", err=True)
+    _say(f"serving http://{shown}:{port}/v1: {rows}")
     for other in endpoints.in_clear:
         _say(f"warning: clients' keys are sent to {other} over plain http, where others can read them: use https")
     if host not in _LOOPBACK:
-        click.echo(
-            f"specplan: warning: everyone who reaches {shown}:{port} can use it: the gateway checks no keys", err=True
-        )
+        _say(f"warning: everyone who reaches {shown}:{port} can use it: the gateway checks no keys")

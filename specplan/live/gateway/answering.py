@@ -55,8 +55,8 @@ Pieces: TypeAlias = AsyncIterator[list[Piece]]
 class Observer(Protocol):
     """Receives the events of answers."""
 
-    def ran(self, configuration: Configuration, session: WallSession, in_flight: int) -> None:
-        """Handle a generator that ended or was stopped; ``in_flight`` answers were in flight when it began."""
+    def ran(self, configuration: Configuration, session: WallSession) -> None:
+        """Handle a generator that ended or was stopped."""
 
     def timed(self, role: str, in_flight: int, generation: Generation) -> None:
         """Handle a generated step; ``in_flight`` requests of its role, itself included, were in flight at its start."""
@@ -78,8 +78,6 @@ class Answer:
     """The step that was committed last; the prompt at first."""
     began: float
     """Start, s on the monotonic clock."""
-    in_flight: int
-    """Answers in flight when it began, itself included."""
     finish: Finish = "length"
     seconds: float = 0.0
     methods: tuple[str, ...] = ()
@@ -144,7 +142,7 @@ class Answering:
         if not request.has_limit and 0 < room < request.max_tokens:
             request = replace(request, max_tokens=int(room))
             clock.limits = self.servers.limits(request)
-        answer = Answer(request, root, root, time.monotonic(), self.control.in_flight, n_prompt=root.n_tokens)
+        answer = Answer(request, root, root, time.monotonic(), n_prompt=root.n_tokens)
         by_itself = False
         try:
             async with aclosing(self._pieces(answer, clock)) as pieces:
@@ -237,7 +235,7 @@ class Answering:
             send(step.payload.text)
 
         speculation: Mapping[str, Speculation] = self.servers.speculation(configuration)
-        session, in_flight = WallSession(answer.request.name, speculation), self.control.in_flight
+        session = WallSession(answer.request.name, speculation)
         algorithm = _observed(
             configuration.algorithm()(answer.last), commit, lambda: self.control.wanted() == configuration
         )
@@ -255,7 +253,7 @@ class Answering:
             await drive.abort()  # also operations that a schedule leaves running at the end of an answer
             self.control.stops(answer)
             answer.n_prompt = answer.n_prompt or _prompt_tokens(session, answer)
-            self._observer.ran(configuration, session, in_flight)
+            self._observer.ran(configuration, session)
         if error is not None:
             raise error
 
@@ -279,7 +277,7 @@ class Answering:
         requested by the ids of all tokens so far, where they are known.
         """
         session = WallSession(answer.request.name, self.servers.speculation(configuration))
-        in_flight, operation = self.control.in_flight, Generate(TARGET, answer.last, whole=True)
+        operation = Generate(TARGET, answer.last, whole=True)
         session.operations.append(operation)
         marks = StepMarks(answer.last, TARGET, clock.limits.separator)
         answer.n_seen = answer.n_tokens
@@ -325,7 +323,7 @@ class Answering:
             operation.n_generated, operation.job = marks.n_tokens, written
             answer.n_prompt = answer.n_prompt or _prompt_tokens(session, answer)
             operation.finished = session.finished = session.now()
-            self._observer.ran(configuration, session, in_flight)
+            self._observer.ran(configuration, session)
         if error is not None:
             of_helper = speculation is not None and isinstance(error, CalibrationError)
             raise CalibrationError(str(error)) from (helper_error(error, SPECULATIVE) if of_helper else error)

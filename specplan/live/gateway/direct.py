@@ -10,8 +10,6 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import aiohttp
-from aiohttp.http_exceptions import ContentLengthError, TransferEncodingError
 from httptools import HttpParserError, HttpResponseParser
 from pydantic_core import PydanticSerializationError, to_json
 
@@ -71,7 +69,7 @@ class DirectWire(Wire):
     async def close(self) -> None:
         """Close all connections, which aborts requests in flight."""
         for connection in tuple(self._open):
-            connection.fail(aiohttp.ClientConnectionError("Connection closed"))
+            connection.fail(self._aiohttp.ClientConnectionError("Connection closed"))
             connection.transport.close()
         await super().close()
 
@@ -86,9 +84,11 @@ class DirectWire(Wire):
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(min(self.config.timeout_s, _CONNECT_S)):
-                return (await loop.create_connection(lambda: _Connection(self._open), self._host, self._port))[1]
+                return (
+                    await loop.create_connection(lambda: _Connection(self._open, self._aiohttp), self._host, self._port)
+                )[1]
         except TimeoutError as error:
-            raise aiohttp.ConnectionTimeoutError from error
+            raise self._aiohttp.ConnectionTimeoutError from error
         except OSError:
             return None
 
@@ -117,20 +117,21 @@ class _Connection(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, connections: set[_Connection]) -> None:
+    def __init__(self, connections: set[_Connection], errors: Any) -> None:
         self._connections = connections
+        self._errors = errors
         self.content = self
         self.since = 0.0
         self._waits: asyncio.Future[None] | None = None
         self._error: Exception | None = None
         self._is_paused = self._whole = False
-        self.status = 0
+        self.status, self.headers = 0, dict[str, str]()
 
     def send(self, request: bytes) -> None:
         """Send a request."""
         self._parser = HttpResponseParser(self)
         self.status, self.headers, self.raw_headers = 0, dict[str, str](), list[tuple[bytes, bytes]]()
-        self._data, self._n_head, self._stays, self._whole = bytearray(), 0, False, False
+        self._data, self._n_head, self._n_body, self._stays, self._whole = bytearray(), 0, 0, False, False
         self.transport.write(request)
 
     @property
@@ -181,10 +182,10 @@ class _Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except HttpParserError as error:
-            self.fail(aiohttp.ClientPayloadError(str(error)))
+            self.fail(self._errors.ClientPayloadError(str(error)))
         self._n_head += 0 if self.status else len(data)
         if self._n_head > _MOST_HEAD:
-            self.fail(aiohttp.ClientPayloadError("too large a head"))
+            self.fail(self._errors.ClientPayloadError("too large a head"))
         if len(self._data) > _MOST_UNREAD and not self._is_paused:
             self._is_paused = True
             self.transport.pause_reading()
@@ -203,25 +204,27 @@ class _Connection(asyncio.Protocol):
     def on_body(self, data: bytes) -> None:
         """Take a piece of the body."""
         self._data += data
+        self._n_body += len(data)
 
     def on_message_complete(self) -> None:
         """Know the end of the body."""
         self._whole = self.status > 0
 
     def connection_lost(self, error: Exception | None) -> None:
-        """End the answer, as `aiohttp` does where it is not complete."""
+        """End the answer, in the words of `aiohttp` where it is not complete."""
         self._connections.discard(self)
-        if self._whole:
-            self.fail(aiohttp.ServerDisconnectedError())
-        elif self.status and not {"transfer-encoding", "content-length"} & self.headers.keys() and error is None:
+        words, length = self._errors.http_exceptions, self.headers.get("content-length", "")
+        if self.status and error is None and not length and "transfer-encoding" not in self.headers:
             self._whole = True  # it ends with the connection
             self._wake()
         elif self.status:
-            rest: Exception = TransferEncodingError("Not enough data to satisfy transfer length header.")
-            if "content-length" in self.headers:
-                rest = ContentLengthError("Not enough data to satisfy content length header.")
+            rest = words.TransferEncodingError("Not enough data to satisfy transfer length header.")
+            if length:
+                left = f"(received {self._n_body} of {length} bytes)"
+                rest = words.ContentLengthError(f"Not enough data to satisfy content length header {left}.")
             why = f"Response payload is not completed: {rest!r}"
-            self.fail(aiohttp.ClientPayloadError(why if error is None else f"{why}. {error!r}"))
+            self.fail(self._errors.ClientPayloadError(why if error is None else f"{why}. {error!r}"))
+        elif isinstance(error, OSError):
+            self.fail(self._errors.ClientOSError(*error.args))
         else:
-            lost = isinstance(error, OSError)
-            self.fail(aiohttp.ClientOSError(*error.args) if lost else aiohttp.ServerDisconnectedError())
+            self.fail(self._errors.ServerDisconnectedError())

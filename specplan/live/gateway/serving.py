@@ -89,7 +89,7 @@ class Serving:
         ratios = {role: self.watch.time_ratio(role) for role in (TARGET, DRAFT)}
         return self.recorder.profile(ratios, [] if measured is None else measured.lines())
 
-    def ran(self, configuration: Configuration, session: WallSession, in_flight: int) -> None:
+    def ran(self, configuration: Configuration, session: WallSession) -> None:
         """Count the operations of a generator, and compare them with the predictions."""
         self.metrics.ran(configuration, session)
         if self.recorder is not None:

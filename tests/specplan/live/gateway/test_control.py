@@ -22,7 +22,7 @@ class Clock:
 
 
 def planned(*by_load: tuple[int, Configuration]) -> ServingPlan:
-    return ServingPlan(name="x", by_load=by_load)
+    return ServingPlan(by_load=by_load)
 
 
 PLAN = planned((1, DEEP), (4, SHALLOW), (16, PLAIN))
