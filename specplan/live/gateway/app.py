@@ -306,12 +306,6 @@ def application(answering: Answering, limits: Limits, metrics: GatewayMetrics, w
     engine = answering.servers.target
     gateway = _Gateway(answering, limits, metrics)
 
-    async def chat(request: Request) -> Response:
-        return await gateway.serve(request, "chat")
-
-    async def completion(request: Request) -> Response:
-        return await gateway.serve(request, "completion")
-
     card: dict[str, Any] = {"id": engine.model, "object": "model", "created": 0, "owned_by": "specplan"}
     limit = answering.servers.context
     card |= {"max_model_len": limit} if limit < math.inf else {}
@@ -341,8 +335,7 @@ def application(answering: Answering, limits: Limits, metrics: GatewayMetrics, w
 
     app = _Application(
         routes=[
-            Route(_PATHS["chat"], chat, methods=["POST"]),
-            Route(_PATHS["completion"], completion, methods=["POST"]),
+            *(Route(path, partial(gateway.serve, kind=kind), methods=["POST"]) for kind, path in _PATHS.items()),
             *(Route(path, gateway.serve, methods=["POST"]) for path in _PASSED_ON),
             Route("/v1/models", models),
             Route("/v1/models/{name:path}", model),

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -24,8 +25,6 @@ _CONNECT_S: Final = 20.0
 _MOST_UNREAD: Final = 2**20
 """Bytes of an answer that wait for their reader; then the server has to."""
 _MOST_HEAD: Final = 2**18
-_LATE: Final = 1.1
-"""As in `Wire`: a silence ends after 1 to 1.1 times its limit."""
 
 
 class DirectWire(Wire):
@@ -49,7 +48,8 @@ class DirectWire(Wire):
             return
         try:
             connection.send(self._request(method, url, **sent))
-            async with asyncio.timeout(_LATE * self.config.timeout_s) as silence:
+            async with asyncio.timeout(None) as silence:
+                self.heard(silence)
                 await connection.head()
                 self.heard(silence)
                 yield connection, silence
@@ -81,12 +81,10 @@ class DirectWire(Wire):
             if connection in self._open and now - connection.since < _IDLE_S:
                 return connection
             connection.transport.close()
-        loop = asyncio.get_running_loop()
+        made, loop = partial(_Connection, self._open, self._aiohttp), asyncio.get_running_loop()
         try:
             async with asyncio.timeout(min(self.config.timeout_s, _CONNECT_S)):
-                return (
-                    await loop.create_connection(lambda: _Connection(self._open, self._aiohttp), self._host, self._port)
-                )[1]
+                return (await loop.create_connection(made, self._host, self._port))[1]
         except TimeoutError as error:
             raise self._aiohttp.ConnectionTimeoutError from error
         except OSError:
@@ -177,7 +175,7 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Parse a part of the answer."""
         if self._whole or self._error is not None:
-            self.transport.close()  # nothing more was asked for
+            self.transport.close()  # no request is under way
             return
         try:
             self._parser.feed_data(data)
