@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import math
 import signal
 import socket
@@ -21,10 +22,8 @@ from theory.errors import CalibrationError, ParameterError
 if TYPE_CHECKING:
     import uvicorn
 
-    from calibrate.record.profile import Profile
     from specplan.live.gateway.plans import ServingPlan
     from specplan.live.gateway.servers import Endpoints
-    from specplan.live.gateway.serving import Limits
 
 __all__ = ["command"]
 
@@ -148,18 +147,22 @@ def command(
         raise ParameterError("replan", str(replan), "needs --profile: the profile that the plan was made from")
     plan = read_plan(plan_path)
     _need_extra()
+    import asyncio
+
+    from uvicorn.loops.auto import auto_loop_factory
+
     from calibrate.record.library import load
-    from specplan.live.gateway.servers import Endpoints
-    from specplan.live.gateway.serving import Limits
+    from specplan.live.gateway.control import Limits
+    from specplan.live.gateway.listening import server_for
+    from specplan.live.gateway.servers import Endpoints, models_of, opened
+    from specplan.live.gateway.serving import Serving
 
     given = {"target": target, "draft": draft, "judge": judge}
     urls = {role: plan.defaults.endpoints.get(role, "") if url is None else url for role, url in given.items()}
     if not urls["target"]:
         raise ParameterError("target", "", "must be given as URL[#model]: the plan names no server")
     endpoints = Endpoints(
-        target=urls["target"],
-        draft=urls["draft"],
-        judge=urls["judge"],
+        **urls,
         scorer=scorer or "",
         embedding=embedding or "",
         speculative=speculative,
@@ -178,8 +181,29 @@ def command(
         grace_s=max_seconds if grace is None else grace,
     )
     known = None if profile is None else load(profile)
-    with _listening(host, port) as sock:
-        _run(plan, known, endpoints, limits, sock, false_alarm, trust_plan, replan)
+
+    async def serve(sock: socket.socket) -> None:
+        models = models_of(endpoints, plan, {} if known is None else dict(known.settings))
+        async with opened(endpoints, models, plan) as servers:
+            serving = Serving(
+                servers, plan, limits, profile=known, false_alarm=false_alarm, trust_plan=trust_plan, tell=_say
+            )
+            _tell(plan, endpoints, sock)
+            most_s = math.ceil(limits.grace_s) + _AFTER_GRACE_S
+            server = server_for(serving.app, client_seconds=limits.client_seconds, grace_s=most_s)
+            gc.collect()
+            gc.freeze()  # what stays, modules above all, is not looked through again and again
+            try:
+                with _stopped_by_signals(server, limits.grace_s, serving.app.state.break_off):
+                    await server.serve(sockets=[sock])
+            finally:
+                if replan is not None:
+                    serving.new_profile().write(replan)
+                    _say(f"wrote {replan}: plan with it by 'specplan plan --profile {replan}'")
+
+    # uvloop, where it is installed
+    with _listening(host, port) as sock, asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
+        runner.run(serve(sock))
 
 
 def _need_extra() -> None:
@@ -210,46 +234,6 @@ def _listening(host: str, port: int) -> socket.socket:
             raise ParameterError("port", port, f"{why}: give another port, or 0 for any free port") from None
         raise ParameterError("host", host, f"cannot be listened on: {error.strerror}") from None
     return sock
-
-
-def _run(
-    plan: ServingPlan,
-    profile: Profile | None,
-    endpoints: Endpoints,
-    limits: Limits,
-    sock: socket.socket,
-    false_alarm: float,
-    trust_plan: bool,
-    replan: Path | None,
-) -> None:
-    import asyncio
-
-    from uvicorn.loops.auto import auto_loop_factory
-
-    from specplan.live.gateway.listening import server_for
-    from specplan.live.gateway.servers import models_of, opened
-    from specplan.live.gateway.serving import Serving
-
-    models = models_of(endpoints, plan, {} if profile is None else dict(profile.settings))
-
-    async def serve() -> None:
-        async with opened(endpoints, models, plan) as servers:
-            serving = Serving(
-                servers, plan, limits, profile=profile, false_alarm=false_alarm, trust_plan=trust_plan, tell=_say
-            )
-            _tell(plan, endpoints, sock)
-            most_s = math.ceil(limits.grace_s) + _AFTER_GRACE_S
-            server = server_for(serving.app, client_seconds=limits.client_seconds, grace_s=most_s)
-            try:
-                with _stopped_by_signals(server, limits.grace_s, serving.app.state.break_off):
-                    await server.serve(sockets=[sock])
-            finally:
-                if replan is not None:
-                    serving.new_profile().write(replan)
-                    _say(f"wrote {replan}: plan with it by 'specplan plan --profile {replan}'")
-
-    with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:  # uvloop, where it is installed
-        runner.run(serve())
 
 
 @contextmanager
@@ -286,10 +270,8 @@ def _tell(plan: ServingPlan, endpoints: Endpoints, sock: socket.socket) -> None:
     host, port = sock.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     rows = "; ".join(f"{configuration.name} (at {load} in flight)" for load, configuration in plan.by_load)
-    click.echo(f"specplan: serving http://{shown}:{port}/v1: {rows}", err=True)
+    _say(f"serving http://{shown}:{port}/v1: {rows}")
     for other in endpoints.in_clear:
         _say(f"warning: clients' keys are sent to {other} over plain http, where others can read them: use https")
     if host not in _LOOPBACK:
-        click.echo(
-            f"specplan: warning: everyone who reaches {shown}:{port} can use it: the gateway checks no keys", err=True
-        )
+        _say(f"warning: everyone who reaches {shown}:{port} can use it: the gateway checks no keys")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.gateway_trials import SCENES, STALL_S, at_most, machine, row
+from benchmarks.gateway_trials import SCENES, STALL_S, at_most, machine, pace, row
 
 
 def test_a_machine_wanders_and_stalls_alike_for_all() -> None:
@@ -17,7 +17,8 @@ def test_a_machine_wanders_and_stalls_alike_for_all() -> None:
     assert len({round(one, 6) for one in found}) > 10
 
 
-def test_a_row_says_what_is_had_of_a_gain() -> None:
+def test_a_row_says_what_is_had_of_a_gain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.gateway_trials.pace", lambda *which: pace(*which, answers=300))
     good = row(SCENES[0], 1, seeds=1, answers=260)
     assert good[:2] == ["good", "1"]
     assert float(good[2]) > 1.4

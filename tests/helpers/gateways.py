@@ -1,150 +1,33 @@
-"""A gateway in front of the bundled pair's own servers, for tests that drive it by the OpenAI client."""
+"""A gateway in front of planted servers, for tests that drive it by the OpenAI client."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from connections import started, stopped
-from fault_proxy import FaultProxy
 from openai import AsyncOpenAI
 from openai_server import OpenAIServer, Planted, serving
-from pair_servers import PairServer, running
+from pair_servers import running
 
-from calibrate.engines.http.embeddings import EmbeddingServer
-from calibrate.engines.http.wire import HttpConfig
-from calibrate.models.servers import RemoteModels
-from calibrate.pair import draft_path, target_path
-from calibrate.running.verifiers import EmbeddingSimilarity
 from sim.configuration import Configuration
-from sim.roles import DRAFT, EMBEDDING, JUDGE, TARGET
-from specplan.live.gateway.plans import SPECULATIVE, Expected, RequestDefaults, ServingPlan
+from sim.roles import DRAFT, JUDGE, TARGET
+from specplan.live.gateway.control import Limits
+from specplan.live.gateway.plans import SPECULATIVE, Expected, ServingPlan
 from specplan.live.gateway.servers import Endpoints, models_of, opened
-from specplan.live.gateway.serving import Limits, Serving
+from specplan.live.gateway.serving import Serving
 
 if TYPE_CHECKING:
-    from bundled_pair import BundledPair
+    pass
 
-    from calibrate.running.session import WallSession
-
-__all__ = ["Gateway", "PlantedGateway", "gateway", "planted_gateway"]
-
-SETTINGS: dict[str, Any] = {
-    "task": "bundled",
-    "temperature": 0.6,
-    "top_p": 0.95,
-    "max_step_tokens": 100,
-    "judge_threshold": 0.5,
-}
-
-
-@dataclass(kw_only=True)
-class Gateway:
-    """A gateway, running."""
-
-    client: AsyncOpenAI
-    servers: dict[str, PairServer]
-    serving: Serving
-    endpoints: Endpoints
-    plan: ServingPlan
-    url: str
-    proxies: dict[str, FaultProxy]
-    """By role, what stands before its server and can die."""
-
-    @property
-    def model(self) -> str:
-        return self.servers[TARGET].name
-
-    async def streamed(self, prompt: str, *, seed: int, name: str = "", tokens: int = 600, **more: Any) -> list[str]:
-        """The pieces of a streamed completion of so many tokens at most."""
-        stream = await self.client.completions.create(
-            model=self.model,
-            prompt=prompt,
-            seed=seed,
-            max_tokens=tokens,
-            stream=True,
-            extra_body={"metadata": {"stream": name}},
-            **more,
-        )
-        return [chunk.choices[0].text async for chunk in stream if chunk.choices and chunk.choices[0].text]
-
-    async def directly(
-        self, configuration: Configuration, prompt: str, *, seed: int, name: str = "", tokens: int = 600
-    ) -> WallSession:
-        """What a validation over the same servers does for one question, cut after so many tokens."""
-        models = RemoteModels(
-            target=self.endpoints.target,
-            draft=self.endpoints.draft,
-            judge=self.endpoints.judge,
-            task="bundled",
-            seed=seed,
-            max_step_tokens=100,
-        )
-        async with AsyncExitStack() as stack:
-            _, clock = await stack.enter_async_context(models.open())
-            clock.limits = replace(clock.limits, max_steps=tokens + 1, max_answer_tokens=tokens)
-            if self.endpoints.embedding:
-                encoder = await EmbeddingServer.start(HttpConfig.of(EMBEDDING, self.endpoints.embedding))
-                stack.push_async_callback(encoder.close)
-                clock.verifiers[EMBEDDING] = EmbeddingSimilarity(encoder)
-            session = await clock.run(configuration.algorithm()(await clock.root(prompt)), stream=name)
-            await clock.close()
-            return session
+__all__ = ["PlantedGateway", "planted_gateway"]
 
 
 PATIENT = Limits(patience_s=300.0, answer_seconds=3600.0, timeout_s=300.0)
 """For machines with other work: nothing is given up because it takes long."""
-
-
-@asynccontextmanager
-async def gateway(
-    pair: BundledPair,
-    *by_load: Configuration | tuple[int, Configuration],
-    limits: Limits | None = None,
-    expected: dict[Configuration, Expected] | None = None,
-    embedding: str = "",
-    behind: tuple[str, ...] = (),
-    **more: Any,
-) -> AsyncIterator[Gateway]:
-    """Serve the target and the draft, and the judge on an engine of its own if the pair has one; a gateway before.
-
-    The servers of the roles ``behind`` stand behind a proxy each.
-    """
-    rows = tuple(one if isinstance(one, tuple) else (1, one) for one in by_load)
-    folders = {TARGET: target_path(), DRAFT: draft_path(), JUDGE: target_path()}
-    async with AsyncExitStack() as stack:
-        servers = {}
-        for role, folder in folders.items():
-            server = PairServer(pair.roles[role], f"pair-{role}", folder)
-            servers[role] = await stack.enter_async_context(server.serving())
-        urls, proxies = {role: server.url for role, server in servers.items()}, {}
-        for role in behind:
-            proxies[role] = FaultProxy(urls[role])
-            await proxies[role].start()
-            stack.push_async_callback(proxies[role].stop)
-            urls[role] = proxies[role].url
-        endpoints = Endpoints(**urls, embedding=embedding, timeout_s=300.0)
-        plan = ServingPlan(name="pair", by_load=rows, defaults=RequestDefaults(), expected=expected or {})
-        endpoints.check(plan)
-        models = models_of(endpoints, plan, SETTINGS)
-        upstream = await stack.enter_async_context(opened(endpoints, models, plan))
-        limits = limits or PATIENT
-        serving = Serving(upstream, plan, limits, **{"trust_plan": True, **more})
-        url = await stack.enter_async_context(running(serving.app, client_seconds=limits.client_seconds))
-        client = AsyncOpenAI(base_url=f"{url}/v1", api_key="sk-of-the-client", max_retries=0, timeout=600)
-        stack.push_async_callback(client.close)
-        yield Gateway(
-            client=client,
-            servers=servers,
-            serving=serving,
-            endpoints=endpoints,
-            plan=plan,
-            url=url,
-            proxies=proxies,
-        )
 
 
 @dataclass(kw_only=True)
@@ -187,6 +70,7 @@ async def planted_gateway(
     limits: Limits | None = None,
     key: str = "sk-of-the-client",
     env: str = "",
+    embedding: str = "",
     roles: tuple[str, ...] = (TARGET, DRAFT, JUDGE),
     expected: dict[Configuration, Expected] | None = None,
     speculative: Mapping[str, Any] | None = None,
@@ -208,10 +92,11 @@ async def planted_gateway(
             draft=urls.get(DRAFT, ""),
             judge=urls.get(JUDGE, ""),
             speculative=json.dumps([{**speculative, "server": urls[SPECULATIVE]}]) if speculative else "",
+            embedding=embedding,
             api_key_env=env,
             timeout_s=60.0,
         )
-        plan = ServingPlan(name="planted", by_load=rows, expected=expected or {})
+        plan = ServingPlan(by_load=rows, expected=expected or {})
         models = models_of(endpoints, plan, {})
         upstream = await stack.enter_async_context(opened(endpoints, models, plan))
         limits = limits or PATIENT

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 from measured_profiles import measured
@@ -18,13 +19,8 @@ from sim.configuration import Configuration
 
 __all__ = ["SETTINGS", "serve_plan", "write_plan", "write_profile"]
 
-SETTINGS: dict[str, Any] = {
-    "task": "bundled",
-    "temperature": 0.6,
-    "top_p": 0.95,
-    "max_step_tokens": 100,
-    "judge_threshold": 0.5,
-}
+SETTINGS: dict[str, Any] = {"task": "bundled", "temperature": 0.6, "top_p": 0.95, "max_step_tokens": 100}
+SETTINGS |= {"judge_threshold": 0.5}
 """How the bundled pair is asked, as a profile of it says."""
 
 
@@ -49,21 +45,25 @@ def write_profile(folder: Path) -> Path:
 
 
 @contextmanager
-def serve_plan(plan: Path, profile: Path | None, endpoints: Mapping[str, str], *more: str) -> Iterator[str]:
-    """Serve until the end of the block; yield the URL of the API. The command must then end with 0."""
+def serve_plan(
+    plan: Path, profile: Path | None, endpoints: Mapping[str, str], *more: str, stop_after: float = 3600.0
+) -> Iterator[str]:
+    """Serve until the end of the block, or for so many seconds; yield the API's URL. The command must end with 0."""
     words = ["serve", "--plan", str(plan), "--port", "0", *more]
     words += [] if profile is None else ["--profile", str(profile)]
     words += [word for role, url in endpoints.items() for word in (f"--{role}", url)]
     command = [sys.executable, "-m", "specplan", *words]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    rest = ""
+    rest, stop = "", Timer(stop_after, process.send_signal, (signal.SIGTERM,))
     try:
         assert process.stderr is not None
         line = process.stderr.readline()
         url = re.search(r"http://127\.0\.0\.1:\d+/v1", line)
         assert url, line
+        stop.start()
         yield url[0]
     finally:
+        stop.cancel()
         process.send_signal(signal.SIGTERM)
         _, rest = process.communicate(timeout=120)
     assert "Traceback" not in rest, rest

@@ -101,7 +101,7 @@ class ClosedLoop:
         self._engine, self._rng, self._accepts = engine, random.Random(seed), random.Random(-1 - seed)
         self._tokens, self._step = tokens, step
         self._warm = {PLAIN}
-        plan = ServingPlan(name="planted", by_load=((1, policy or candidate),))
+        plan = ServingPlan(by_load=((1, policy or candidate),))
         measured = Measured(plan.candidate, PLAIN, tell=self._says)
         self.control = Control(plan, n, lambda: self.now, None if policy else measured)
         self._clients = [_Client() for _ in range(n)]

@@ -98,7 +98,8 @@ class Server:
         def is_new(n: int) -> bool:
             return not any(known.startswith(text[:n]) for known in texts)
 
-        streamed.read_before = bisect_left(range(1, len(text) + 1), True, key=is_new) / max(len(text), 1)
+        if texts:
+            streamed.read_before = bisect_left(range(1, len(text) + 1), True, key=is_new) / max(len(text), 1)
         streamed.sent = time.monotonic()
         try:
             streamed.sent = await self.wire.stream(f"{self.wire.api}/completions", body, streamed.take)

@@ -27,7 +27,7 @@ from sim.configuration import Configuration
 from sim.operations import Algorithm, Commit, Generate, Operation, Step, singly, steps_after
 from sim.operations import prompt as root_of
 from sim.roles import TARGET
-from specplan.live.gateway.control import Control
+from specplan.live.gateway.control import Control, Limits
 from specplan.live.gateway.plans import PLAIN, SPECULATIVE
 from specplan.live.gateway.requests import AnswerRequest
 from specplan.live.gateway.servers import Bounded, HelperError, Servers, helper_error
@@ -55,8 +55,8 @@ Pieces: TypeAlias = AsyncIterator[list[Piece]]
 class Observer(Protocol):
     """Receives the events of answers."""
 
-    def ran(self, configuration: Configuration, session: WallSession, in_flight: int) -> None:
-        """Handle a generator that ended or was stopped; ``in_flight`` answers were in flight when it began."""
+    def ran(self, configuration: Configuration, session: WallSession) -> None:
+        """Handle a generator that ended or was stopped."""
 
     def timed(self, role: str, in_flight: int, generation: Generation) -> None:
         """Handle a generated step; ``in_flight`` requests of its role, itself included, were in flight at its start."""
@@ -78,8 +78,6 @@ class Answer:
     """The step that was committed last; the prompt at first."""
     began: float
     """Start, s on the monotonic clock."""
-    in_flight: int
-    """Answers in flight when it began, itself included."""
     finish: Finish = "length"
     seconds: float = 0.0
     methods: tuple[str, ...] = ()
@@ -106,9 +104,7 @@ class Answering:
     ----------
     servers : the engines.
     control : decides which configuration runs.
-    patience_s : longest time of one operation of a draft, judge or scorer, s; a longer one counts as failed.
-    timeout_s : longest time in which an answer that has begun waits for the target's server to come back, s.
-    most_seconds : longest time of an answer, s; it ends there as if it had reached its token limit.
+    limits : longest times of an answer, of a helper's operation, and of the wait for a target that comes back.
     observer : receives the events of answers.
     counts_prompts : whether the observer needs the tokens of each prompt from the beginning.
     """
@@ -117,18 +113,14 @@ class Answering:
         self,
         servers: Servers,
         control: Control,
+        limits: Limits,
         *,
-        patience_s: float,
-        timeout_s: float,
-        most_seconds: float,
         observer: Observer,
         counts_prompts: bool = False,
     ) -> None:
         self.servers = servers
         self.control = control
-        self._patience_s = patience_s
-        self._timeout_s = timeout_s
-        self._most_seconds = most_seconds
+        self._limits = limits
         self._observer = observer
         self._counts_prompts = counts_prompts
         self._running: Counter[str] = Counter()
@@ -150,7 +142,7 @@ class Answering:
         if not request.has_limit and 0 < room < request.max_tokens:
             request = replace(request, max_tokens=int(room))
             clock.limits = self.servers.limits(request)
-        answer = Answer(request, root, root, time.monotonic(), self.control.in_flight, n_prompt=root.n_tokens)
+        answer = Answer(request, root, root, time.monotonic(), n_prompt=root.n_tokens)
         by_itself = False
         try:
             async with aclosing(self._pieces(answer, clock)) as pieces:
@@ -197,7 +189,7 @@ class Answering:
         """Generate the answer to its end, switching configurations when `Control` does."""
         failures, since, reached = 0, answer.began, answer.last
         try:
-            async with asyncio.timeout(self._most_seconds):
+            async with asyncio.timeout(self._limits.answer_seconds):
                 while not answer.last.final:
                     configuration = PLAIN if answer.refused else self.control.wanted()
                     if not answer.methods or answer.methods[-1] != configuration.name:
@@ -228,7 +220,7 @@ class Answering:
     def _may_return(self, answer: Answer, cause: BaseException | None, failures: int, gone_s: float) -> bool:
         """Whether the target gets another request; an answer that has begun waits for a server that is started anew."""
         if answer.n_tokens:
-            return bool(getattr(cause, "transient", False)) and gone_s < self._timeout_s
+            return bool(getattr(cause, "transient", False)) and gone_s < self._limits.timeout_s
         return isinstance(cause, BrokenOffError) and failures < _ATTEMPTS and gone_s < _NEW_S
 
     async def _run(
@@ -243,11 +235,11 @@ class Answering:
             send(step.payload.text)
 
         speculation: Mapping[str, Speculation] = self.servers.speculation(configuration)
-        session, in_flight = WallSession(answer.request.name, speculation), self.control.in_flight
+        session = WallSession(answer.request.name, speculation)
         algorithm = _observed(
             configuration.algorithm()(answer.last), commit, lambda: self.control.wanted() == configuration
         )
-        drive = Drive(Bounded(clock, self._patience_s, self._running, self._observer.timed).perform, session)
+        drive = Drive(Bounded(clock, self._limits.patience_s, self._running, self._observer.timed).perform, session)
         self.control.starts(answer, configuration)
         following = asyncio.ensure_future(drive.follow(algorithm))
         try:
@@ -261,7 +253,7 @@ class Answering:
             await drive.abort()  # also operations that a schedule leaves running at the end of an answer
             self.control.stops(answer)
             answer.n_prompt = answer.n_prompt or _prompt_tokens(session, answer)
-            self._observer.ran(configuration, session, in_flight)
+            self._observer.ran(configuration, session)
         if error is not None:
             raise error
 
@@ -285,7 +277,7 @@ class Answering:
         requested by the ids of all tokens so far, where they are known.
         """
         session = WallSession(answer.request.name, self.servers.speculation(configuration))
-        in_flight, operation = self.control.in_flight, Generate(TARGET, answer.last, whole=True)
+        operation = Generate(TARGET, answer.last, whole=True)
         session.operations.append(operation)
         marks = StepMarks(answer.last, TARGET, clock.limits.separator)
         answer.n_seen = answer.n_tokens
@@ -331,7 +323,7 @@ class Answering:
             operation.n_generated, operation.job = marks.n_tokens, written
             answer.n_prompt = answer.n_prompt or _prompt_tokens(session, answer)
             operation.finished = session.finished = session.now()
-            self._observer.ran(configuration, session, in_flight)
+            self._observer.ran(configuration, session)
         if error is not None:
             of_helper = speculation is not None and isinstance(error, CalibrationError)
             raise CalibrationError(str(error)) from (helper_error(error, SPECULATIVE) if of_helper else error)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -16,46 +17,30 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from calibrate.engines.http.wire import CLIENT_KEY, RefusedError
-from sim.roles import TARGET
+from specplan.live.drift.watch import DriftWatch
 from specplan.live.gateway.answering import Answering
 from specplan.live.gateway.chat import ChatTemplate
-from specplan.live.gateway.forwarding import forward
-from specplan.live.gateway.plans import RequestDefaults
-from specplan.live.gateway.refusals import (
-    Refusal,
-    busy_upstream,
-    stopping,
-    too_large,
-    too_slow,
-    unknown_model,
-    upstream_failed,
-)
+from specplan.live.gateway.control import Limits
+from specplan.live.gateway.metrics import GatewayMetrics
 from specplan.live.gateway.replies import DONE, Reply, StopCutter, event
-from specplan.live.gateway.requests import AnswerRequest, Kind, parse_body
+from specplan.live.gateway.requests import AnswerRequest, Kind, Refusal, parse_body, unknown_model, upstream_failed
 from theory.errors import SpecplanError
 
-__all__ = ["Bounds", "Metrics", "application"]
+__all__ = ["application"]
 
 _PATHS: Final[Mapping[Kind, str]] = {"chat": "/v1/chat/completions", "completion": "/v1/completions"}
 _PASSED_ON: Final = ("/tokenize", "/detokenize", "/v1/responses")
 """Paths whose requests go to the target's server as they are."""
+_HEADERS: Final = (b"content-type", b"retry-after")
+"""Headers of the server's answer that the client of a forwarded request gets."""
 _METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-
-Metrics = Callable[[], bytes]
-"""Returns the metrics page."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """Limits of one request."""
-
-    body_bytes: int = 4 * 2**20
-    body_seconds: float = 60.0
-    """Longest time in which a body arrives, s."""
-    answer_tokens: int = 16_384
-    answer_seconds: float = 600.0
-    """Longest time of an answer, s. A forwarded request fails there; other answers end with the tokens so far."""
-
+_STOPPING: Final = Refusal(
+    "the gateway is being stopped, and this answer has not ended in time (--grace): ask again",
+    status=503,
+    kind="server_error",
+    code="service_unavailable",
+    wait_s=1,
+)
 
 Work = Callable[["_Sender"], Coroutine[Any, Any, None]]
 """Writes an answer."""
@@ -64,19 +49,10 @@ Work = Callable[["_Sender"], Coroutine[Any, Any, None]]
 class _Gateway:
     """State and methods that the routes share."""
 
-    def __init__(
-        self,
-        answering: Answering,
-        defaults: RequestDefaults,
-        bounds: Bounds,
-        refused: Callable[[int], None],
-        forwarded: Callable[[Sequence[str]], None],
-    ) -> None:
+    def __init__(self, answering: Answering, limits: Limits, metrics: GatewayMetrics) -> None:
         self.answering = answering
-        self.defaults = defaults
-        self.bounds = bounds
-        self.refused = refused
-        self.forwarded = forwarded
+        self.limits = limits
+        self.metrics = metrics
         self.works: set[asyncio.Task[None]] = set()
         """Answers on their way."""
         self.stops = False
@@ -88,48 +64,37 @@ class _Gateway:
         """Return the body of a request; refuse it if it is too large or too slow."""
         data = bytearray()
         try:
-            async with asyncio.timeout(self.bounds.body_seconds):
+            async with asyncio.timeout(self.limits.client_seconds):
                 async for part in request.stream():
                     data += part
-                    if len(data) > self.bounds.body_bytes:
-                        raise too_large(self.bounds.body_bytes)
+                    if len(data) > (most := self.limits.body_bytes):
+                        rule = f"the body has more than {most} bytes: shorten it, or start the gateway with a larger"
+                        raise Refusal(f"{rule} --max-body", status=413, code="request_too_large")
         except TimeoutError:
-            raise too_slow(self.bounds.body_seconds) from None
+            rule = f"the body took longer than {self.limits.client_seconds:g} s to arrive: send it again"
+            raise Refusal(rule, status=408, code="request_timeout") from None
         return bytes(data)
 
-    async def serve(self, request: Request, kind: Kind) -> Response:
-        """Check a request, and return a response that generates the answer while it is sent."""
-
-        def prepared(data: bytes, stack: ExitStack) -> Work:
-            limit = self.bounds.answer_tokens
-            parsed = parse_body(data, kind, model=self.model, defaults=self.defaults, max_tokens=limit)
-            stack.enter_context(self.answering.control.admitted())
-            return lambda sender: self._written(parsed, sender, stack)
-
-        return await self._responding(request, prepared)
-
-    async def pass_on(self, request: Request) -> Response:
-        """Return a response that forwards a request as it is."""
-        path = request.url.path
-
-        def prepared(data: bytes, stack: ExitStack) -> Work:
-            if path.startswith("/v1/"):
-                stack.enter_context(self.answering.control.admitted())
-            return lambda sender: self._forwarded(path, data, sender)
-
-        return await self._responding(request, prepared)
-
-    async def _responding(self, request: Request, prepared: Callable[[bytes, ExitStack], Work]) -> Response:
-        stack = ExitStack()
+    async def serve(self, request: Request, kind: Kind | None = None) -> Response:
+        """Return a response that generates an answer while it is sent; without a kind, it forwards the request."""
+        stack, path, limits, answering = ExitStack(), request.url.path, self.limits, self.answering
         try:
-            work = prepared(await self.body(request), stack)
+            data = await self.body(request)
+            if kind is None:
+                work = partial(self._forwarded, path, data)
+            else:
+                defaults, most = answering.servers.defaults, limits.answer_tokens
+                parsed = parse_body(data, kind, model=self.model, defaults=defaults, max_tokens=most)
+                work = partial(self._written, parsed, stack)
+            if path.startswith("/v1/"):
+                stack.enter_context(answering.control.admitted())
         except ClientDisconnect:
             return Response(status_code=400)
         except Refusal as refusal:
-            self.refused(refusal.status)
+            self.metrics.refused(refusal.status)
             return _refused(refusal)
         key = _key(request.headers.get("authorization", ""))
-        return _Live(stack, lambda sender: self._sent(work, key, sender), self.works)
+        return _Live(stack, partial(self._sent, work, key), self.works)
 
     def break_off(self) -> None:
         """End all answers with an error that says why."""
@@ -145,16 +110,16 @@ class _Gateway:
         except (SpecplanError, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and not self.stops:
                 raise  # the client has left
-            refusal = stopping() if isinstance(error, asyncio.CancelledError) else _refusal_of(error)
-            self.refused(refusal.status)
+            refusal = _STOPPING if isinstance(error, asyncio.CancelledError) else _refusal_of(error)
+            self.metrics.refused(refusal.status)
             await sender.fail(refusal)
 
-    async def _written(self, request: AnswerRequest, sender: _Sender, stack: ExitStack) -> None:
+    async def _written(self, request: AnswerRequest, stack: ExitStack, sender: _Sender) -> None:
         prompt: str | None = request.prompt
         if not request.whole and request.kind == "chat":
             prompt = await self.template.prompt(request.messages, request.template_kwargs)
         if request.whole or prompt is None:
-            self.forwarded(request.whole or ("messages",))
+            self.metrics.forwarded(request.whole or ("messages",))
             body = {**request.body, "model": self.model, "temperature": request.temperature, "top_p": request.top_p}
             await self._forwarded(_PATHS[request.kind], body, sender)
             return
@@ -189,12 +154,31 @@ class _Gateway:
         await sender.end()
 
     async def _forwarded(self, path: str, body: bytes | dict[str, Any], sender: _Sender) -> None:
+        """Forward a request, and send the server's answer; cancelling closes the connection to the server."""
+        wire, key, begun = self.answering.servers.target.wire, CLIENT_KEY.get(), False
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        url = f"{wire.api}{path.removeprefix('/v1')}" if path.startswith("/v1/") else f"{wire.root}{path}"
         try:
-            async with asyncio.timeout(self.bounds.answer_seconds):
-                await forward(self.answering.servers.target, path, body, sender.raw)
-        except TimeoutError:
-            rule = f"the target's server took longer than {self.bounds.answer_seconds:g} s (--max-seconds)"
-            raise upstream_failed(rule) from None
+            async with asyncio.timeout(self.limits.answer_seconds) as whole:
+                async with wire.answer("POST", url, data=data, headers=headers) as (response, silence):
+                    head = [(name, value) for name, value in response.raw_headers if name.lower() in _HEADERS]
+                    head.append((b"x-specplan-method", b"forwarded"))
+                    await sender.raw({"type": "http.response.start", "status": response.status, "headers": head})
+                    begun = True
+                    while part := await response.content.readany():
+                        silence.reschedule(None)  # while the client takes what there is, the server is not silent
+                        await sender.raw({"type": "http.response.body", "body": part, "more_body": True})
+                        wire.heard(silence)
+                await sender.end()
+        except wire.broken as error:
+            if whole.expired():
+                what = f"took longer than {self.limits.answer_seconds:g} s (--max-seconds)"
+            elif begun:
+                what = f"broke off: {type(error).__name__}"
+            else:
+                raise upstream_failed(f"target at {wire.api}: {type(error).__name__} before it answered") from None
+            raise upstream_failed(f"the target's server {what}") from None
 
 
 class _Sender:
@@ -305,7 +289,8 @@ def _refusal_of(error: SpecplanError) -> Refusal:
     if cause.status in (401, 403):
         return Refusal(str(error), status=401, kind="authentication_error", code="invalid_api_key")
     if cause.status == 429:
-        return busy_upstream(str(error), cause.wait_s)
+        wait = 1 if cause.wait_s is None else math.ceil(cause.wait_s)
+        return Refusal(str(error), status=429, kind="rate_limit_error", code="too_many_requests", wait_s=wait)
     if cause.status in (400, 413, 422):
         return Refusal(str(error), status=400, code="context_length_exceeded" if "context" in str(error) else None)
     return upstream_failed(str(error))
@@ -316,36 +301,10 @@ def _refused(refusal: Refusal) -> Response:
     return JSONResponse(refusal.plain(), status_code=refusal.status, headers=headers)
 
 
-def application(
-    answering: Answering,
-    *,
-    defaults: RequestDefaults,
-    bounds: Bounds,
-    metrics: Metrics,
-    drift: Callable[[], list[str]] = list,
-    refused: Callable[[int], None] = lambda status: None,
-    forwarded: Callable[[Sequence[str]], None] = lambda fields: None,
-) -> Starlette:
-    """Return the application; ``app.state.break_off()`` ends all answers with an error that says why.
-
-    Parameters
-    ----------
-    answering : runs the generators.
-    defaults : values of fields that a request leaves out.
-    bounds : limits of requests.
-    metrics : returns the metrics page.
-    drift : returns a line for each quantity that moved from its prediction.
-    refused : called with the status of every refused request.
-    forwarded : called with the fields because of which a request was forwarded to the target's server.
-    """
+def application(answering: Answering, limits: Limits, metrics: GatewayMetrics, watch: DriftWatch) -> Starlette:
+    """Return the application; ``app.state.break_off()`` ends all answers with an error that says why."""
     engine = answering.servers.target
-    gateway = _Gateway(answering, defaults, bounds, refused, forwarded)
-
-    async def chat(request: Request) -> Response:
-        return await gateway.serve(request, "chat")
-
-    async def completion(request: Request) -> Response:
-        return await gateway.serve(request, "completion")
+    gateway = _Gateway(answering, limits, metrics)
 
     card: dict[str, Any] = {"id": engine.model, "object": "model", "created": 0, "owned_by": "specplan"}
     limit = answering.servers.context
@@ -363,10 +322,10 @@ def application(
         state: dict[str, Any] = {"status": "ok", "in_flight": control.in_flight, "method": control.wanted().name}
         if control.measured is not None:
             state |= {"measured": control.measured.state(), "lost_answers": round(control.measured.budget.lost, 3)}
-        return JSONResponse(state | {"paused": control.paused, "drift": drift()})
+        return JSONResponse(state | {"paused": control.paused, "drift": [finding.text for finding in watch.findings]})
 
     async def page(request: Request) -> Response:
-        return PlainTextResponse(metrics(), media_type=_METRICS_TYPE)
+        return PlainTextResponse(metrics.page(), media_type=_METRICS_TYPE)
 
     async def failed(request: Request, error: Exception) -> Response:
         status = getattr(error, "status_code", 500)
@@ -374,12 +333,10 @@ def application(
         what = what if status in (404, 405) else "internal error"
         return _refused(Refusal(f"{request.method} {request.url.path}: {what}", status=status))
 
-    assert TARGET in answering.servers.roles
     app = _Application(
         routes=[
-            Route(_PATHS["chat"], chat, methods=["POST"]),
-            Route(_PATHS["completion"], completion, methods=["POST"]),
-            *(Route(path, gateway.pass_on, methods=["POST"]) for path in _PASSED_ON),
+            *(Route(path, partial(gateway.serve, kind=kind), methods=["POST"]) for kind, path in _PATHS.items()),
+            *(Route(path, gateway.serve, methods=["POST"]) for path in _PASSED_ON),
             Route("/v1/models", models),
             Route("/v1/models/{name:path}", model),
             Route("/metrics", page),

@@ -11,23 +11,13 @@ from typing import Any
 from calibrate.engines.http.chat import rendered
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.wire import RefusedError
-from specplan.live.gateway.refusals import Refusal
-from specplan.live.gateway.requests import Message
+from specplan.live.gateway.requests import Message, Refusal
 
 __all__ = ["ChatTemplate"]
 
 
 class ChatTemplate:
-    """The chat template of a target, applied by its server.
-
-    Parameters
-    ----------
-    engine : engine of the target.
-
-    Attributes
-    ----------
-    known : whether the server renders chats; None before the first request.
-    """
+    """The chat template of a target, applied by its server; ``known``: whether it renders chats, None at first."""
 
     def __init__(self, engine: OpenAIEngine) -> None:
         self._engine = engine
@@ -36,10 +26,7 @@ class ChatTemplate:
     async def prompt(self, messages: Sequence[Message], settings: Mapping[str, Any]) -> str | None:
         """Return the text that the chat's answer continues; None where the server cannot render it.
 
-        Parameters
-        ----------
-        messages : the chat.
-        settings : arguments of the template, such as ``enable_thinking``.
+        ``settings`` are arguments of the template, such as ``enable_thinking``.
 
         Raises
         ------
@@ -56,7 +43,6 @@ class ChatTemplate:
                 raise
             if error.status in (400, 422) and self.known:
                 raise Refusal(f"the chat template refuses these messages: {error.detail}", param="messages") from None
-            self.known = False
-            return None
+            text = None
         self.known = text is not None
         return text

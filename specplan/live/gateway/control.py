@@ -6,14 +6,15 @@ import math
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from sim.configuration import Configuration
 from specplan.live.comparing.measured import Measured, load_class
 from specplan.live.gateway.plans import PLAIN, SPECULATIVE, ServingPlan, helpers_of
-from specplan.live.gateway.refusals import too_busy
+from specplan.live.gateway.requests import Refusal
 
-__all__ = ["Control"]
+__all__ = ["Control", "Limits"]
 
 _HOLD_S: Final = 2.0
 """Seconds that a smaller load must last before the configuration follows it; a larger load takes effect at once."""
@@ -22,6 +23,26 @@ _PAUSE_S, _LONGEST_PAUSE_S = 2.0, 60.0
 """Seconds without speculation after a failure of a helper; doubled with each further failure, up to the second."""
 
 _LOOK_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits of the gateway."""
+
+    in_flight: int = 64
+    """Most answers in flight."""
+    answer_tokens: int = 16_384
+    answer_seconds: float = 600.0
+    """Longest time of an answer, s; it ends there as if it had reached its token limit."""
+    body_bytes: int = 4 * 2**20
+    client_seconds: float = 60.0
+    """Longest time in which a client sends a head, sends a body, or reads more of its answer, s."""
+    patience_s: float = 10.0
+    """Longest time of one operation of a draft, judge or scorer, s."""
+    timeout_s: float = 120.0
+    """Longest silence of the target's server, s."""
+    grace_s: float = 600.0
+    """Longest time that answers may take to end after a signal to stop, s."""
 
 
 class Control:
@@ -73,7 +94,8 @@ class Control:
         Refusal : the most answers are already in flight.
         """
         if self.in_flight >= self._most:
-            raise too_busy(self._most)
+            rule = f"{self._most} answers are in flight, the most that are accepted (--max-in-flight): try again"
+            raise Refusal(rule, status=429, kind="rate_limit_error", code="too_many_requests", wait_s=1)
         self.in_flight += 1
         try:
             yield

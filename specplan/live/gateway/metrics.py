@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from calibrate.running.session import WallSession
 from sim.configuration import Configuration
-from sim.operations import Generate, Operation, Outcome
+from sim.operations import Generate, Outcome
 from sim.roles import DRAFT
 from specplan.live.comparing.comparison import Verdict
 from specplan.live.comparing.measured import Measured
@@ -21,22 +21,10 @@ from specplan.live.gateway.answering import Answer
 from specplan.live.gateway.control import Control
 from specplan.live.gateway.requests import FIELDS
 
-__all__ = ["GatewayMetrics", "fate"]
+__all__ = ["GatewayMetrics"]
 
 _LATENCIES: Final = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0)
 _VERDICTS: Final = {Verdict.GAINS: 1.0, Verdict.UNKNOWN: 0.0, Verdict.LOSES: -1.0}
-
-
-def fate(operation: Operation) -> str | None:
-    """Return the outcome of a draft step: accepted, rejected, late or in_vain; None for other operations.
-
-    A late step was cancelled while it was generated; a step in vain was complete and then discarded.
-    """
-    if not isinstance(operation, Generate) or operation.role != DRAFT:
-        return None
-    if operation.outcome in (Outcome.ACCEPTED, Outcome.REJECTED):
-        return str(operation.outcome)
-    return "late" if operation.result is None else "in_vain"
 
 
 class GatewayMetrics:
@@ -123,10 +111,11 @@ class GatewayMetrics:
     def ran(self, configuration: Configuration, session: WallSession) -> None:
         """Count the operations and commits of a generator that ended."""
         for operation in session.operations:
-            outcome = fate(operation)
-            if outcome is not None:
-                self._steps.labels(outcome).inc()
             if isinstance(operation, Generate):
+                if operation.role == DRAFT:
+                    unjudged = "late" if operation.result is None else "in_vain"
+                    judged = operation.outcome in (Outcome.ACCEPTED, Outcome.REJECTED)
+                    self._steps.labels(str(operation.outcome) if judged else unjudged).inc()
                 self._generated.labels(operation.role).inc(operation.tokens)
             elif operation.result is not None:
                 self._verified.labels(operation.role).observe(operation.finished - operation.started)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from calibrate.record.files import read_text
 from calibrate.record.json_text import check_version, parse_json
 from sim.configuration import Configuration
-from sim.roles import CHOOSER, DRAFT, EMBEDDING, JUDGE, LIKELIHOOD, REWARD, SCORER
+from sim.roles import CHOOSER, DRAFT, EMBEDDING, JUDGE, LIKELIHOOD, REWARD, SCORER, TARGET
 from theory.errors import ParameterError, SchemaError, shown
 
 __all__ = ["PLAIN", "SPECULATIVE", "Expected", "RequestDefaults", "ServingPlan", "helpers_of", "read_plan"]
@@ -48,8 +48,6 @@ class Expected:
 
     acceptance: float | None
     """Share of judged drafts that were accepted, in [0, 1]; None if none was judged."""
-    speedup: float
-    """Seconds of plain decoding / seconds of the method, [-]."""
     token_settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the token-level method that the prediction assumes."""
 
@@ -58,8 +56,6 @@ class Expected:
 class ServingPlan:
     """The configuration for each load."""
 
-    name: str
-    """Name of the planned profile or target."""
     by_load: tuple[tuple[int, Configuration], ...]
     """Answers in flight, ascending, with the best configuration; a single entry holds at every load."""
     tried: tuple[tuple[int, Configuration], ...] = ()
@@ -67,8 +63,6 @@ class ServingPlan:
     defaults: RequestDefaults = field(default_factory=RequestDefaults)
     expected: Mapping[Configuration, Expected] = field(default_factory=dict)
     """Predictions of the configurations that the plan describes at concurrency 1."""
-    baseline_seconds: float | None = None
-    """Mean time of an answer by plain decoding at concurrency 1, s; None where the plan has none."""
 
     def at(self, in_flight: int) -> Configuration:
         """Return the configuration of the planned load whose ratio to ``in_flight`` is nearest to 1."""
@@ -125,7 +119,6 @@ class _Foreign(BaseModel):
 
 
 _Share = Annotated[float, Field(ge=0.0, le=1.0)]
-_Positive = Annotated[float, Field(gt=0.0, lt=1e9)]
 
 
 class _Value(_Foreign):
@@ -153,9 +146,7 @@ class _Configuration(_Foreign):
 
 class _Row(_Foreign):
     configuration: _Configuration
-    speedup: _Value
     acceptance: _Share | None
-    baseline_seconds: _Positive
     token_settings: dict[str, Any] = {}
 
 
@@ -180,7 +171,6 @@ class _Advice(_Foreign):
 
 
 class _Plan(_Foreign):
-    profile: str
     rows: Annotated[list[_Row], Field(min_length=1)]
     at_once: list[_AtOnce] = []
     advice: _Advice = _Advice()
@@ -197,7 +187,6 @@ class _Load(_Foreign):
 
 
 class _LoadPlan(_Foreign):
-    target: str
     loads: Annotated[list[_Load], Field(min_length=1)]
 
 
@@ -232,11 +221,9 @@ def _of_profile(plan: _Plan) -> ServingPlan:
     best = plan.rows[0].configuration.configuration()
     by_load, tried = _tables([(one.answers, one.configuration, one.gain) for one in plan.at_once])
     client = plan.advice.client or _Client()
-    given = {"target": client.target, "draft": client.draft, "judge": client.judge}
     # The client's threshold may be a knob of the method; only the judge's own is a probability of "yes".
     threshold = client.threshold if client.threshold is not None and 0.0 <= client.threshold <= 1.0 else 0.5
     return ServingPlan(
-        name=plan.profile,
         by_load=by_load or ((1, best),),
         tried=tried,
         defaults=RequestDefaults(
@@ -244,15 +231,12 @@ def _of_profile(plan: _Plan) -> ServingPlan:
             top_p=client.top_p,
             max_step_tokens=client.max_step_tokens,
             threshold=threshold,
-            endpoints={role: url for role, url in given.items() if url},
+            endpoints={role: url for role in (TARGET, DRAFT, JUDGE) if (url := getattr(client, role))},
         ),
         expected={
-            row.configuration.configuration(): Expected(
-                acceptance=row.acceptance, speedup=row.speedup.value, token_settings=row.token_settings
-            )
+            row.configuration.configuration(): Expected(acceptance=row.acceptance, token_settings=row.token_settings)
             for row in plan.rows
         },
-        baseline_seconds=plan.rows[0].baseline_seconds,
     )
 
 
@@ -265,7 +249,7 @@ def _of_names(plan: _LoadPlan) -> ServingPlan:
             raise SchemaError(f"load {shown(load.load)!r} {rule}")
         rows += [(int(answers), row.configuration, row.gain) for row in load.rows]
     by_load, tried = _tables(rows)
-    return ServingPlan(name=plan.target, by_load=by_load, tried=tried)
+    return ServingPlan(by_load=by_load, tried=tried)
 
 
 _Table: TypeAlias = tuple[tuple[int, Configuration], ...]
@@ -282,8 +266,5 @@ def _tables(rows: Sequence[tuple[int, str, _Value]]) -> tuple[_Table, _Table]:
         open_ = gain.reaches > 1.0 and configuration != PLAIN
         if gain.value > tried.setdefault(answers, (0.0, PLAIN))[0] and open_:
             tried[answers] = gain.value, configuration
-    return _rows(best), _rows(tried)
-
-
-def _rows(best: Mapping[int, tuple[float, Configuration]]) -> _Table:
-    return tuple((answers, best[answers][1]) for answers in sorted(best))
+    at_best, at_tried = (tuple((answers, rows[answers][1]) for answers in sorted(rows)) for rows in (best, tried))
+    return at_best, at_tried

@@ -12,10 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, Stri
 
 from calibrate.record.json_text import parse_json
 from specplan.live.gateway.plans import RequestDefaults
-from specplan.live.gateway.refusals import Refusal, bad_request, unknown_model
-from theory.errors import SchemaError, shown
+from theory.errors import SchemaError, SpecplanError, shown
 
-__all__ = ["FIELDS", "AnswerRequest", "Kind", "Message", "parse_body"]
+__all__ = ["FIELDS", "AnswerRequest", "Kind", "Message", "Refusal", "parse_body", "unknown_model", "upstream_failed"]
 
 Kind = Literal["chat", "completion"]
 
@@ -51,6 +50,55 @@ FIELDS: Final = frozenset({*_NEUTRAL, "messages", "prompt"})
 
 _IGNORED: Final = frozenset({"user", "store", "service_tier", "prompt_cache_key", "safety_identifier"})
 """Fields that do not change the answer's text."""
+
+
+class Refusal(SpecplanError):  # noqa: N818  (an answer to a client, whoever is at fault)
+    """A request that is not answered: its HTTP status, and the error as JSON.
+
+    Parameters
+    ----------
+    message : a line of text.
+    status : HTTP status, 400 to 599.
+    kind : OpenAI's error type.
+    param : field of the body that caused it.
+    code : OpenAI's error code.
+    wait_s : seconds until the client should try again; None: not stated.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 400,
+        kind: str = "invalid_request_error",
+        param: str | None = None,
+        code: str | None = None,
+        wait_s: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.wait_s = wait_s
+        self._parts = {"type": kind, "param": param, "code": code}
+
+    def plain(self) -> dict[str, Any]:
+        """Return the error in the form of OpenAI's API."""
+        return {"error": {"message": shown(str(self), 600), **self._parts}}
+
+
+def bad_request(param: str, value: object, rule: str) -> Refusal:
+    """Refuse a field of the body that is outside its domain."""
+    return Refusal(f"{param}={shown(repr(value), 80)} {rule}", param=param)
+
+
+def unknown_model(requested: str, offered: str) -> Refusal:
+    """Refuse a request for another model."""
+    rule = f"model={shown(repr(requested), 80)} is not served here: request {offered!r}"
+    return Refusal(rule, status=404, kind="not_found_error", param="model", code="model_not_found")
+
+
+def upstream_failed(message: str) -> Refusal:
+    """Refuse a request because the target failed."""
+    return Refusal(message, status=502, kind="server_error", code="upstream_error")
 
 
 class _StreamOptions(BaseModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -24,6 +24,7 @@ from calibrate.running.wall_clock import StepLimits, WallClock
 from sim.configuration import Configuration
 from sim.operations import Generate, Operation
 from sim.roles import CHOOSER, DRAFT, EMBEDDING, GATE, JUDGE, REWARD, SCORER, TARGET
+from specplan.live.gateway.direct import DirectWire
 from specplan.live.gateway.plans import SPECULATIVE, RequestDefaults, ServingPlan, helpers_of
 from specplan.live.gateway.requests import AnswerRequest
 from theory.errors import CalibrationError, ParameterError
@@ -115,36 +116,26 @@ class Bounded:
         HelperError : a helper failed or took too long.
         """
         role = operation.role
+        by_target = role == TARGET and isinstance(operation, Generate)
         self.running[role] += 1
         in_flight = self.running[role]
         try:
-            if role == TARGET and isinstance(operation, Generate):
-                reply = await self._written(operation, session, progress)
-            else:
-                reply = await self._helped(operation, session, progress)
+            async with asyncio.timeout(None if by_target else self.patience_s):
+                reply = await self.clock.perform(operation, session, progress)
+        except (TimeoutError, CalibrationError) as error:
+            if by_target:
+                if TARGET in session.speculation:
+                    raise helper_error(error, SPECULATIVE) from error
+                raise
+            if isinstance(error, TimeoutError):
+                text = str(error) or f"no answer within {self.patience_s:g} s (--patience)"
+                raise HelperError(text, role=role, reason="late") from error
+            raise helper_error(error, role) from error
         finally:
             self.running[role] -= 1
         if isinstance(operation, Generate):
             self.timed(role, in_flight, reply.record)
         return reply
-
-    async def _written(self, operation: Generate, session: WallSession, progress: Progress) -> Reply[Any, Any]:
-        try:
-            return await self.clock.perform(operation, session, progress)
-        except CalibrationError as error:
-            if TARGET in session.speculation:
-                raise helper_error(error, SPECULATIVE) from error
-            raise
-
-    async def _helped(self, operation: Operation, session: WallSession, progress: Progress) -> Reply[Any, Any]:
-        try:
-            async with asyncio.timeout(self.patience_s):
-                return await self.clock.perform(operation, session, progress)
-        except TimeoutError as error:
-            text = f"no answer within {self.patience_s:g} s (--patience)" if not str(error) else str(error)
-            raise HelperError(text, role=operation.role, reason="late") from error
-        except CalibrationError as error:
-            raise helper_error(error, operation.role) from error
 
 
 def helper_error(error: BaseException, role: str) -> HelperError:
@@ -158,7 +149,6 @@ class Servers:
 
     Parameters
     ----------
-    endpoints : addresses of the servers.
     models : prompts, thresholds and lengths of steps.
     roles : engine by role.
     plan : settings of token-level methods.
@@ -167,7 +157,6 @@ class Servers:
 
     def __init__(
         self,
-        endpoints: Endpoints,
         models: RemoteModels,
         roles: Mapping[str, OpenAIEngine],
         plan: ServingPlan,
@@ -177,7 +166,6 @@ class Servers:
         self._encoder = encoder
         self._models = models
         self._plan = plan
-        self._token_level = bool(endpoints.speculative)
 
     @property
     def target(self) -> OpenAIEngine:
@@ -218,12 +206,18 @@ class Servers:
         ParameterError : no server was started with this speculation.
         """
         token = configuration.token
-        if token is None or not self._token_level:
+        if token is None or not self._models.speculative:
             return {}
         expected = self._plan.expected.get(configuration)
         given = {name: value for name, value in configuration.token_knobs.items() if value is not None}
         settings = {**(expected.token_settings if expected is not None else {}), **given}
         return {TARGET: self._models.speculation(token, settings)}
+
+
+class _Engine(OpenAIEngine):
+    def __init__(self, config: HttpConfig) -> None:
+        super().__init__(config)
+        self.wire = DirectWire(config)
 
 
 @asynccontextmanager
@@ -244,7 +238,7 @@ async def opened(endpoints: Endpoints, models: RemoteModels, plan: ServingPlan) 
         )
 
     async def start(role: str, endpoint: str, retries: int) -> OpenAIEngine:
-        engine = await OpenAIEngine.start(config_of(role, endpoint, retries))
+        engine = await _Engine.start(config_of(role, endpoint, retries))
         engine.keep_nothing()
         engines.append(engine)
         return engine
@@ -265,24 +259,19 @@ async def opened(endpoints: Endpoints, models: RemoteModels, plan: ServingPlan) 
             target.speculating[other.speculates] = other
         if EMBEDDING in needed:
             encoder = await EmbeddingServer.start(config_of(EMBEDDING, endpoints.embedding, _HELPER_RETRIES))
-        servers = Servers(endpoints, models, roles, plan, encoder)
+        servers = Servers(models, roles, plan, encoder)
         for configuration in plan.configurations:
             servers.speculation(configuration)
-        await _check_logprobs(roles, needed, plan)
+        judging = [roles.get(role, target) for role in needed if role not in (DRAFT, EMBEDDING)]
+        if any(GATE in one.spec.roles or one.knobs.get("verifier") == "cascade" for one in plan.configurations):
+            judging.append(roles[DRAFT])
+        for engine in {id(engine): engine for engine in judging}.values():
+            await engine.check_logprobs()
         yield servers
     finally:
         await asyncio.gather(*(engine.close() for engine in engines))
         if encoder is not None:
             await encoder.close()
-
-
-async def _check_logprobs(roles: Mapping[str, OpenAIEngine], needed: Iterable[str], plan: ServingPlan) -> None:
-    """Check that the engines that judge or score give log-probabilities."""
-    engines = [roles.get(role, roles[TARGET]) for role in needed if role not in (DRAFT, EMBEDDING)]
-    if any(GATE in one.spec.roles or one.knobs.get("verifier") == "cascade" for one in plan.configurations):
-        engines.append(roles[DRAFT])
-    for engine in {id(engine): engine for engine in engines}.values():
-        await engine.check_logprobs()
 
 
 def models_of(endpoints: Endpoints, plan: ServingPlan, settings: Mapping[str, Any]) -> RemoteModels:

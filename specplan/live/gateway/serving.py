@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from calibrate.engines.protocol import Generation
@@ -17,38 +16,18 @@ from specplan.live.drift.expected import Band, acceptance, lengths, token_times
 from specplan.live.drift.replan import Recorder
 from specplan.live.drift.watch import FALSE_ALARM, DriftWatch, Finding
 from specplan.live.gateway.answering import Answer, Answering
-from specplan.live.gateway.app import Bounds, application
-from specplan.live.gateway.control import Control
+from specplan.live.gateway.app import application
+from specplan.live.gateway.control import Control, Limits
 from specplan.live.gateway.metrics import GatewayMetrics
 from specplan.live.gateway.plans import PLAIN, ServingPlan
 from specplan.live.gateway.servers import HelperError, Servers
 
-__all__ = ["Limits", "Serving", "drift_watch"]
+__all__ = ["Serving"]
 
 _DECIDED: Final = (Outcome.ACCEPTED, Outcome.REJECTED)
 
 _PLANNED: Final = 0.05
 """Assumed half-width of the planned acceptance rate where no profile gives its error."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Limits of the gateway."""
-
-    in_flight: int = 64
-    """Most answers in flight."""
-    answer_tokens: int = 16_384
-    answer_seconds: float = 600.0
-    """Longest time of an answer, s; it ends there as if it had reached its token limit."""
-    body_bytes: int = 4 * 2**20
-    client_seconds: float = 60.0
-    """Longest time in which a client sends a head, sends a body, or reads more of its answer, s."""
-    patience_s: float = 10.0
-    """Longest time of one operation of a draft, judge or scorer, s."""
-    timeout_s: float = 120.0
-    """Longest silence of the target's server, s."""
-    grace_s: float = 600.0
-    """Longest time that answers may take to end after a signal to stop, s."""
 
 
 class Serving:
@@ -92,27 +71,11 @@ class Serving:
         self.answering = Answering(
             servers,
             self.control,
-            patience_s=limits.patience_s,
-            timeout_s=limits.timeout_s,
-            most_seconds=limits.answer_seconds,
+            limits,
             observer=self,
             counts_prompts=self.recorder is not None,
         )
-        bounds = Bounds(
-            body_bytes=limits.body_bytes,
-            body_seconds=limits.client_seconds,
-            answer_tokens=limits.answer_tokens,
-            answer_seconds=limits.answer_seconds,
-        )
-        self.app = application(
-            self.answering,
-            defaults=servers.defaults,
-            bounds=bounds,
-            metrics=self.metrics.page,
-            drift=lambda: [finding.text for finding in self.watch.findings],
-            refused=self.metrics.refused,
-            forwarded=self.metrics.forwarded,
-        )
+        self.app = application(self.answering, limits, self.metrics, self.watch)
 
     def new_profile(self) -> Profile:
         """Return a profile of the served answers.
@@ -126,7 +89,7 @@ class Serving:
         ratios = {role: self.watch.time_ratio(role) for role in (TARGET, DRAFT)}
         return self.recorder.profile(ratios, [] if measured is None else measured.lines())
 
-    def ran(self, configuration: Configuration, session: WallSession, in_flight: int) -> None:
+    def ran(self, configuration: Configuration, session: WallSession) -> None:
         """Count the operations of a generator, and compare them with the predictions."""
         self.metrics.ran(configuration, session)
         if self.recorder is not None:

@@ -133,13 +133,14 @@ def asked(url: str, kind: str, body: dict[str, Any]) -> dict[str, Any]:
 
 def comparable(data: dict[str, Any]) -> dict[str, Any]:
     """An answer without what may differ, and without what is empty."""
-    choices = [
-        {name: value for name, value in choice.items() if value not in (None, [], {})} for choice in data["choices"]
-    ]
+
+    def filled(given: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in given.items() if value not in (None, [], {})}
+
+    choices = [filled(choice) for choice in data["choices"]]
     for choice in choices:
-        message = choice.get("message")
-        if message is not None:
-            choice["message"] = {name: value for name, value in message.items() if value not in (None, [], {})}
+        if "message" in choice:
+            choice["message"] = filled(choice["message"])
     rest = {name: value for name, value in data.items() if name not in (*OWN, "choices", "usage") and value is not None}
     usage = {name: value for name, value in data["usage"].items() if isinstance(value, int)}
     return {**rest, "choices": choices, "usage": usage}

@@ -9,10 +9,9 @@ from specplan.live.comparing.comparison import Verdict
 from specplan.live.comparing.measured import Measured
 from specplan.live.gateway.control import Control
 from specplan.live.gateway.plans import PLAIN, SPECULATIVE, ServingPlan
-from specplan.live.gateway.refusals import Refusal
+from specplan.live.gateway.requests import Refusal
 
-DEEP, SHALLOW = Configuration.parse("lr-async k1=4"), Configuration.parse("lr-async k1=2")
-PLAN = ServingPlan(name="x", by_load=((1, DEEP), (4, SHALLOW), (16, PLAIN)))
+DEEP, SHALLOW, EAGLE = map(Configuration.parse, ("lr-async k1=4", "lr-async k1=2", "eagle k2=4"))
 
 
 class Clock:
@@ -20,6 +19,13 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def planned(*by_load: tuple[int, Configuration]) -> ServingPlan:
+    return ServingPlan(by_load=by_load)
+
+
+PLAN = planned((1, DEEP), (4, SHALLOW), (16, PLAIN))
 
 
 # Between 1 and 4 the border is 2, between 4 and 16 it is 8; the smaller load has them.
@@ -30,31 +36,15 @@ def test_the_nearest_planned_load_counts(in_flight: int, wanted: Configuration) 
     assert PLAN.at(in_flight) == wanted
 
 
-def test_more_load_is_heeded_at_once_and_less_after_a_while() -> None:
+def test_more_load_is_heeded_at_once_and_less_after_a_while_without_it() -> None:
     clock = Clock()
     control = Control(PLAN, 64, clock)
     assert control.wanted() == DEEP
-    control.in_flight = 12
-    assert control.wanted() == PLAIN
-    control.in_flight = 1
-    assert control.wanted() == PLAIN
-    clock.now = 1.9
-    assert control.wanted() == PLAIN
-    clock.now = 2.1
-    assert control.wanted() == DEEP
-    assert control.n_switches == 2
-
-
-def test_load_that_comes_back_in_between_starts_the_wait_anew() -> None:
-    clock = Clock()
-    control = Control(PLAN, 64, clock)
-    control.in_flight = 12
-    control.wanted()
-    for moment, in_flight in ((0.0, 1), (1.5, 12), (2.5, 1), (4.0, 1)):
-        clock.now, control.in_flight = moment, in_flight
+    for clock.now, control.in_flight in ((0.0, 12), (0.0, 1), (1.5, 12), (2.5, 1), (4.4, 1)):
         assert control.wanted() == PLAIN
     clock.now = 4.6
     assert control.wanted() == DEEP
+    assert control.n_switches == 2
 
 
 def test_a_failure_switches_off_for_longer_each_time_and_methods_without_helpers_stay() -> None:
@@ -68,7 +58,7 @@ def test_a_failure_switches_off_for_longer_each_time_and_methods_without_helpers
             clock.now += 0.5
         pauses.append(clock.now - begin)
     assert pauses == [2.0, 4.0, 8.0]
-    alone = Control(ServingPlan(name="x", by_load=((1, Configuration.parse("prompt-lookup k2=4")),)), 4, clock)
+    alone = Control(planned((1, Configuration.parse("prompt-lookup k2=4"))), 4, clock)
     alone.failed("draft")
     assert alone.wanted().method == "prompt-lookup"
     alone.failed(SPECULATIVE)  # in the same pause
@@ -76,9 +66,7 @@ def test_a_failure_switches_off_for_longer_each_time_and_methods_without_helpers
 
 
 def test_a_server_that_speculates_is_needed_by_token_level_methods_alone() -> None:
-    clock = Clock()
-    plan = ServingPlan(name="x", by_load=((1, DEEP), (4, Configuration.parse("eagle k2=4"))))
-    control = Control(plan, 64, clock)
+    control = Control(planned((1, DEEP), (4, EAGLE)), 64, Clock())
     control.failed(SPECULATIVE)
     assert control.wanted() == DEEP
     control.in_flight = 4
@@ -86,14 +74,13 @@ def test_a_server_that_speculates_is_needed_by_token_level_methods_alone() -> No
 
 
 def test_a_text_is_left_at_a_steps_end_and_for_what_works_on_tokens_after_any_of_them() -> None:
-    eagle = Configuration.parse("eagle k2=4")
-    control = Control(ServingPlan(name="x", by_load=((1, eagle), (4, PLAIN), (16, DEEP))), 64, Clock())
-    assert control.wanted() == eagle
-    assert not control.leaves(eagle, step_ends=True)
+    control = Control(planned((1, EAGLE), (4, PLAIN), (16, DEEP)), 64, Clock())
+    assert control.wanted() == EAGLE
+    assert not control.leaves(EAGLE, step_ends=True)
     control.in_flight = 4
-    assert not control.leaves(eagle, step_ends=False)  # nobody has asked what is wanted now
+    assert not control.leaves(EAGLE, step_ends=False)  # nobody has asked what is wanted now
     assert control.wanted() == PLAIN
-    assert control.leaves(eagle, step_ends=False)
+    assert control.leaves(EAGLE, step_ends=False)
     control.in_flight = 16
     assert control.wanted() == DEEP
     assert not control.leaves(PLAIN, step_ends=False)
@@ -102,29 +89,30 @@ def test_a_text_is_left_at_a_steps_end_and_for_what_works_on_tokens_after_any_of
 
 def test_no_more_than_the_most_are_admitted() -> None:
     control = Control(PLAN, 1)
-    with control.admitted():
-        with pytest.raises(Refusal) as caught, control.admitted():
-            pass
-        assert caught.value.status == 429
+    with control.admitted(), pytest.raises(Refusal) as caught, control.admitted():
+        pass
+    assert caught.value.status == 429
     with control.admitted():
         assert control.in_flight == 1
 
 
-def test_what_is_measured_decides_and_the_load_is_held_alike() -> None:
+def test_what_is_measured_decides_the_load_is_held_alike_and_failed_helpers_are_not_asked() -> None:
     clock, said = Clock(), list[str]()
     measured = Measured(PLAN.candidate, PLAIN, tell=said.append)
     control = Control(PLAN, 64, clock, measured)
-    assert drive(control, clock, SHALLOW, 1.5, 400) > 100
+    assert drive(control, clock, 400) > 100
     assert measured.comparisons[4].verdict is Verdict.GAINS
     assert all(line.startswith("at 4 in flight lr-async k1=2 gains and is on") for line in said)
+    control.failed("draft")
+    begin = clock.now
+    assert drive(control, clock, 1) == 0
+    assert clock.now < begin + 2.0  # while the pause lasts
     control.in_flight = 16  # where plain decoding is planned nothing is tried
     assert control.wanted() == PLAIN
     control.in_flight = 4
     clock.now += 1.0
     assert control.wanted() == PLAIN
     assert 16 not in measured.comparisons
-    clock.now += 2.0
-    assert control.wanted() in (SHALLOW, PLAIN)
     control.in_flight = 1  # a load that is new
     clock.now += 3.0
     control.wanted()
@@ -132,18 +120,8 @@ def test_what_is_measured_decides_and_the_load_is_held_alike() -> None:
     assert control.wanted() == PLAIN
 
 
-def test_helpers_that_failed_are_not_asked_in_trials_either() -> None:
-    clock = Clock()
-    control = Control(PLAN, 64, clock, Measured(PLAN.candidate, PLAIN))
-    drive(control, clock, SHALLOW, 1.5, 400)
-    control.failed("draft")
-    begin = clock.now
-    assert drive(control, clock, SHALLOW, 1.5, 1) == 0
-    assert clock.now < begin + 2.0  # while the pause lasts
-
-
-def drive(control: Control, clock: Clock, own: Configuration, ratio: float, n_answers: int) -> int:
-    """Answers of ten steps, with four in flight; return those that ``own``, ``ratio`` times as fast, wrote wholly."""
+def drive(control: Control, clock: Clock, n_answers: int) -> int:
+    """Answers of ten steps, four in flight; return those that `SHALLOW`, 1.5 times as fast, wrote wholly."""
     control.in_flight, n_own = 4, 0
     for number in range(n_answers):
         running, all_own = None, True
@@ -153,8 +131,8 @@ def drive(control: Control, clock: Clock, own: Configuration, ratio: float, n_an
                 control.stops(number)
                 control.starts(number, wanted)
                 running = wanted
-            clock.now += 0.1 / (ratio if wanted == own else 1.0)
-            all_own = all_own and wanted == own
+            clock.now += 0.1 / (1.5 if wanted == SHALLOW else 1.0)
+            all_own = all_own and wanted == SHALLOW
             control.wrote(number, 10)
         control.stops(number)
         control.ends(number, by_itself=True)

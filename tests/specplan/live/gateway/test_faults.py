@@ -13,8 +13,8 @@ from openai_server import Planted, text_of
 
 from sim.configuration import Configuration
 from sim.roles import DRAFT, JUDGE, TARGET
-from specplan.live.gateway.plans import SPECULATIVE
-from specplan.live.gateway.serving import Limits
+from specplan.live.gateway.control import Limits
+from specplan.live.gateway.plans import PLAIN, SPECULATIVE
 
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 
@@ -28,6 +28,12 @@ def whole(answer: Any) -> bool:
     """The planted models end an answer with its fourth step, whoever writes it."""
     choice = answer.choices[0]
     return (choice.finish_reason, choice.text.count("\n\n")) == ("stop", SLOW.steps - 1)
+
+
+def whole_stream(streamed: tuple[list[str], str]) -> bool:
+    """The same of a stream's pieces: nothing is lost, and nothing is written twice."""
+    texts, finish = streamed
+    return (finish, "".join(texts).count("\n\n")) == ("stop", SLOW.steps - 1)
 
 
 def metric(served: PlantedGateway, name: str, **labels: str) -> float:
@@ -47,9 +53,8 @@ async def test_no_answer_is_lost_when_a_helper_dies(moment: int) -> None:
         answers = await asyncio.gather(*asked, *(served.answer(f"later {i}") for i in range(4)))
         parts = await asyncio.gather(*streams, served.streamed("later"))
     assert all(map(whole, answers))
-    for texts, finish in parts:  # nothing is lost, and nothing is written twice
-        assert (finish, "".join(texts).count("\n\n")) == ("stop", SLOW.steps - 1)
-        assert len(texts) >= SLOW.steps  # a step, or a token of plain decoding
+    assert all(map(whole_stream, parts))
+    assert all(len(texts) >= SLOW.steps for texts, _ in parts)  # a step, or a token of plain decoding
 
 
 async def test_the_answer_goes_on_from_the_last_committed_step() -> None:
@@ -67,13 +72,12 @@ async def test_the_answer_goes_on_from_the_last_committed_step() -> None:
 async def test_a_helper_that_falls_behind_is_not_waited_for() -> None:
     async with planted_gateway(Configuration.parse("lr-sync k1=2"), limits=Limits(patience_s=0.3)) as served:
         served.servers[JUDGE].fail("stall", times=1000)
-        answer = await asyncio.wait_for(served.answer("one"), 120)
-        assert whole(answer)
+        assert whole(await asyncio.wait_for(served.answer("one"), 120))
         assert metric(served, "specplan_fallbacks_total", role=JUDGE, reason="late") == 1
 
 
 async def test_a_target_that_breaks_off_once_is_asked_again_and_one_that_is_gone_is_told() -> None:
-    async with planted_gateway(Configuration.parse("autoregressive"), planted=SLOW) as served:
+    async with planted_gateway(PLAIN, planted=SLOW) as served:
         served.servers[TARGET].fail("die:3", after=1)
         assert whole(await served.answer("one"))
         await served.kill(TARGET)
@@ -84,24 +88,23 @@ async def test_a_target_that_breaks_off_once_is_asked_again_and_one_that_is_gone
     assert "unreachable" in caught.value.message
 
 
-async def test_an_answer_that_breaks_off_goes_on_after_its_last_token() -> None:
-    async with planted_gateway(Configuration.parse("autoregressive"), planted=SLOW) as served:
+@pytest.mark.parametrize("fault", ["die:9", "abort:9"])  # vLLM aborts what is in flight as it stops
+async def test_an_answer_that_breaks_off_goes_on_after_its_last_token(fault: str) -> None:
+    async with planted_gateway(PLAIN, planted=SLOW) as served:
         target = served.servers[TARGET]
         before = len(target.bodies)
-        target.fail("die:9")
-        texts, finish = await served.streamed("one")
-        sent = target.bodies[before:]
-    assert (finish, "".join(texts).count("\n\n")) == ("stop", SLOW.steps - 1)
-    assert len(sent) == 2
-    continued = text_of(sent[1]["prompt"])
-    assert continued.startswith(sent[0]["prompt"])
-    rest = continued.removeprefix(sent[0]["prompt"])
+        target.fail(fault)
+        streamed = await served.streamed("one")
+        first, second = target.bodies[before:]
+    assert whole_stream(streamed)
+    begun, rest = text_of(second["prompt"])[: len("one")], text_of(second["prompt"]).removeprefix(first["prompt"])
+    assert begun == first["prompt"]
     assert rest
-    assert "".join(texts).startswith(rest)
+    assert "".join(streamed[0]).startswith(rest)
 
 
 async def test_an_answer_that_breaks_off_after_its_last_token_is_complete() -> None:
-    async with planted_gateway(Configuration.parse("autoregressive"), planted=SLOW) as served:
+    async with planted_gateway(PLAIN, planted=SLOW) as served:
         target = served.servers[TARGET]
         before = len(target.bodies)
         target.fail("die:9")
@@ -110,15 +113,13 @@ async def test_an_answer_that_breaks_off_after_its_last_token_is_complete() -> N
     assert (answer.choices[0].finish_reason, answer.usage.completion_tokens) == ("length", 9)
 
 
-@pytest.mark.parametrize("configuration", [Configuration.parse("autoregressive"), ASYNC])
-@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("configuration", "stream"), [(PLAIN, True), (ASYNC, False)])
 async def test_an_answer_that_has_begun_waits_for_a_target_that_is_started_anew(
     configuration: Configuration, stream: bool
 ) -> None:
-    planted = Planted(iteration_s=0.01, steps=4, step_tokens=(8, 12))
-    async with planted_gateway(configuration, planted=planted) as served:
+    async with planted_gateway(configuration, planted=Planted(iteration_s=0.01, step_tokens=(8, 12))) as served:
         asked = asyncio.ensure_future(served.streamed("one") if stream else served.answer("one"))
-        while not served.serving.metrics.registry.get_sample_value("specplan_in_flight"):
+        while not metric(served, "specplan_in_flight"):
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.15)  # some tokens, and of steps at least one
         await served.kill(TARGET)
@@ -127,16 +128,7 @@ async def test_an_answer_that_has_begun_waits_for_a_target_that_is_started_anew(
         assert caught.value.status_code == 502
         assert not asked.done()
         await served.revive(TARGET)
-        answer = await asyncio.wait_for(asked, 60)
-    text, finish = ("".join(answer[0]), answer[1]) if stream else (answer.choices[0].text, "stop")
-    assert (finish, text.count("\n\n")) == ("stop", planted.steps - 1)
-
-
-async def test_an_answer_that_the_target_aborts_as_it_stops_is_no_whole_one() -> None:
-    async with planted_gateway(Configuration.parse("autoregressive"), planted=SLOW) as served:
-        served.servers[TARGET].fail("abort:9")
-        texts, finish = await served.streamed("one")
-    assert (finish, "".join(texts).count("\n\n")) == ("stop", SLOW.steps - 1)
+        assert (whole_stream if stream else whole)(await asyncio.wait_for(asked, 60))
 
 
 @pytest.mark.parametrize("name", ["prompt-lookup k2=4", "lr-sync k1=2 + prompt-lookup k2=4"])
@@ -149,8 +141,7 @@ async def test_a_server_that_speculates_is_done_without_when_it_dies(name: str) 
         served.servers[SPECULATIVE].fail("die:3", times=1000)
         assert whole(await served.answer("two"))
         await served.kill(SPECULATIVE)
-        texts, finish = await served.streamed("three")
-        assert (finish, "".join(texts).count("\n\n")) == ("stop", SLOW.steps - 1)
+        assert whole_stream(await served.streamed("three"))
         assert served.serving.control.paused
         assert metric(served, "specplan_fallbacks_total", role=SPECULATIVE, reason="failed") >= 1
 
@@ -177,11 +168,9 @@ async def test_a_client_that_leaves_cancels_its_requests(stream: bool) -> None:
                 await asyncio.sleep(0.01)
             asked.cancel()
             await asyncio.wait((asked,))
-        for _ in range(3000):
-            if not any(server._running for server in served.servers.values()):
-                break
-            await asyncio.sleep(0.02)
-        assert not any(server._running for server in served.servers.values())
+        async with asyncio.timeout(60.0):
+            while any(server._running for server in served.servers.values()):
+                await asyncio.sleep(0.02)
         assert served.serving.control.in_flight == 0
         assert served.servers[TARGET].aborted
 
@@ -203,8 +192,8 @@ async def test_keys_are_handed_on_and_are_in_no_message(caplog: pytest.LogCaptur
 
 
 async def test_a_place_is_free_when_its_client_learns_that_its_answer_has_ended() -> None:
-    async with planted_gateway(ASYNC, planted=Planted(iteration_s=0.0), limits=Limits(in_flight=1)) as served:
-        for number in range(20):
+    async with planted_gateway(ASYNC, limits=Limits(in_flight=1)) as served:
+        for number in range(5):
             assert (await served.streamed("x", seed=number))[0]
             assert served.serving.control.in_flight == 0
             assert await served.answer("x", seed=number)
@@ -246,7 +235,7 @@ async def test_an_answer_ends_when_its_time_is_over_and_keeps_what_it_has() -> N
 
 async def test_more_load_switches_running_answers_at_a_step() -> None:
     planted = Planted(iteration_s=0.01, steps=8)
-    rows = ((1, Configuration.parse("lr-async k1=2")), (4, Configuration.parse("autoregressive")))
+    rows = ((1, Configuration.parse("lr-async k1=2")), (4, PLAIN))
     async with planted_gateway(*rows, planted=planted) as served:
         raw = served.client.completions.with_raw_response
         first = asyncio.ensure_future(raw.create(model="tiny", prompt="first", max_tokens=300))
@@ -273,7 +262,7 @@ async def test_what_steps_cannot_serve_is_handed_on_and_counted() -> None:
 
 
 async def test_the_target_is_too_busy_and_says_for_how_long() -> None:
-    async with planted_gateway(Configuration.parse("autoregressive"), planted=SLOW) as served:
+    async with planted_gateway(PLAIN, planted=SLOW) as served:
         served.servers[TARGET].fail("429", times=1000)
         with pytest.raises(APIStatusError) as caught:
             await served.answer("one")

@@ -6,10 +6,16 @@ own answer to one request.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from httpx import AsyncClient
 from openai import AsyncOpenAI
-from openai_server import Planted
+from openai_server import Planted, draw
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from calibrate.models.servers import RemoteModels
 from sim.catalogue import methods
@@ -19,10 +25,11 @@ from specplan.live.gateway.plans import helpers_of
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 
 from gateways import planted_gateway
+from pair_servers import running
 
-SERVED = [one for one in methods().values() if not one.name.startswith("specs") and not one.ablation]
-BY_STEPS = [one.name for one in SERVED if one.drafts_steps]
-IN_ONE_REQUEST = [one.name for one in SERVED if not one.drafts_steps]
+BY_STEPS = [
+    one.name for one in methods().values() if one.drafts_steps and not one.name.startswith("specs") and not one.ablation
+]
 
 
 @pytest.mark.parametrize("name", BY_STEPS)
@@ -36,10 +43,7 @@ async def test_the_text_is_that_of_the_generator_run_directly(name: str) -> None
             session = await clock.run(configuration.algorithm()(await clock.root("one")), stream="q")
             await clock.close()
         counted = served.serving.metrics.registry.get_sample_value
-        written = {step.role: 0.0 for step in session.committed}
-        for step in session.committed:
-            written[step.role] += 1.0
-        for role, n in written.items():
+        for role, n in Counter(step.role for step in session.committed).items():
             assert counted("specplan_committed_steps_total", {"role": role}) == n
     assert answer.choices[0].text == session.text
     assert answer.choices[0].finish_reason == "stop"
@@ -48,7 +52,31 @@ async def test_the_text_is_that_of_the_generator_run_directly(name: str) -> None
         assert served.servers["judge"].bodies
 
 
-@pytest.mark.parametrize("name", IN_ONE_REQUEST)
+async def test_steps_are_compared_by_embeddings_of_a_server() -> None:
+    compared = list[list[str]]()
+
+    async def embeddings(request: Request) -> Response:
+        compared.append((await request.json())["input"])
+        vectors = [[1.0, draw(text)] for text in compared[-1]]
+        return JSONResponse({"data": [{"index": i, "embedding": vector} for i, vector in enumerate(vectors)]})
+
+    async def models(request: Request) -> Response:
+        return JSONResponse({"data": [{"id": "sentences"}]})
+
+    routes = [Route("/v1/models", models), Route("/v1/embeddings", embeddings, methods=["POST"])]
+    configuration = Configuration.parse("lr-async k1=2 verifier=embedding")
+    async with (
+        running(Starlette(routes=routes)) as url,
+        planted_gateway(configuration, planted=Planted(steps=6), embedding=url, roles=("target", "draft")) as served,
+    ):
+        answer = await served.answer("one", seed=3)
+        page = served.serving.metrics.page().decode()
+    assert answer.choices[0].finish_reason == "stop"
+    assert compared
+    assert 'specplan_verification_seconds_count{role="embedding"}' in page
+
+
+@pytest.mark.parametrize("name", ["autoregressive", "eagle"])
 async def test_the_text_is_the_servers_answer_to_one_request(name: str) -> None:
     async with planted_gateway(Configuration(method=name), planted=Planted(steps=3)) as served:
         target = served.servers["target"]
@@ -73,9 +101,8 @@ async def test_servers_may_tell_no_token_ids() -> None:
     async with planted_gateway(Configuration.parse("autoregressive"), planted=planted) as served:
         answer = await served.answer("one", seed=5)
         texts, finish = await served.streamed("one", seed=5)
-    assert answer.choices[0].text == "".join(texts)
-    assert answer.choices[0].finish_reason == finish == "stop"
-    assert answer.choices[0].text.count("\n\n") == planted.steps - 1
+    assert (answer.choices[0].text, answer.choices[0].finish_reason) == ("".join(texts), finish)
+    assert "".join(texts).count("\n\n") == planted.steps - 1
     assert answer.usage.completion_tokens >= 1
 
 

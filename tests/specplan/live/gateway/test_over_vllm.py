@@ -36,6 +36,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 CONFIGURATION = Configuration.parse("lr-async k1=2")
 SEED = 7
 PROBLEMS = bundled_problems(4, 5, "validation")
+SHORT = 200
 
 
 @pytest.fixture(scope="module")
@@ -73,23 +74,28 @@ def validated(endpoints: dict[str, str]) -> list[list[str]]:
     return asyncio.run(work())
 
 
-async def streamed(client: AsyncOpenAI, problem: Problem) -> list[str]:
-    """The pieces of a streamed answer."""
-    stream = await client.completions.create(
-        model="target",
-        prompt=problem.prompt,
-        seed=SEED,
-        max_tokens=600,
-        stream=True,
-        extra_body={"metadata": {"stream": problem.name}},
-    )
-    return [chunk.choices[0].text async for chunk in stream if chunk.choices and chunk.choices[0].text]
+async def answered(
+    client: AsyncOpenAI, problem: Problem, *, stream: bool, tokens: int = SHORT
+) -> tuple[list[str], str | None, int]:
+    """Pieces of the text, reason of the end and tokens of an answer."""
+    asked: dict[str, Any] = {"model": "target", "prompt": problem.prompt, "seed": SEED, "max_tokens": tokens}
+    asked["extra_body"] = {"metadata": {"stream": problem.name}}
+    if not stream:
+        answer = await client.completions.create(**asked)
+        assert answer.usage is not None
+        return [answer.choices[0].text], answer.choices[0].finish_reason, answer.usage.completion_tokens
+    create = client.completions.create(**asked, stream=True, stream_options={"include_usage": True})
+    parts = [part async for part in await create]
+    choices = [choice for part in parts for choice in part.choices]
+    texts = [choice.text for choice in choices if choice.text]
+    return texts, choices[-1].finish_reason, parts[-1].usage.completion_tokens
 
 
 def test_texts_that_are_streamed_at_once_are_those_of_a_validation(url: str, validated: list[list[str]]) -> None:
     async def work() -> list[list[str]]:
         async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=600) as client:
-            return await asyncio.gather(*(streamed(client, problem) for problem in PROBLEMS))
+            found = await asyncio.gather(*(answered(client, one, stream=True, tokens=600) for one in PROBLEMS))
+            return [texts for texts, _, _ in found]
 
     # Step by step, as they are committed.
     assert asyncio.run(work()) == validated
@@ -149,7 +155,7 @@ def test_no_answer_is_lost_when_a_helper_dies(endpoints: dict[str, str], tmp_pat
     rng = random.Random(role)
     plan, profile = write_plan(tmp_path, CONFIGURATION), write_profile(tmp_path)
 
-    async def work(url: str, proxy: FaultProxy) -> list[tuple[str, str | None, int]]:
+    async def work(url: str, proxy: FaultProxy) -> list[tuple[list[str], str | None, int]]:
         async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=600) as client:
             asked = [
                 asyncio.ensure_future(answered(client, problem, stream=bool(i % 2)))
@@ -163,8 +169,8 @@ def test_no_answer_is_lost_when_a_helper_dies(endpoints: dict[str, str], tmp_pat
         proxied(endpoints[role].removesuffix("/v1")) as proxy,
         serve_plan(plan, profile, {**endpoints, role: proxy.url}, "--patience", "60", "--trust-plan") as url,
     ):
-        for text, finish, tokens in asyncio.run(work(url, proxy)):
-            assert text
+        for texts, finish, tokens in asyncio.run(work(url, proxy)):
+            assert texts
             # Whole: the model ended it, or all its tokens are there.
             assert finish == "stop" or tokens == SHORT
 
@@ -198,19 +204,3 @@ def test_an_answer_that_changes_its_server_is_the_targets_own(
         found, methods = asyncio.run(texts(url))
     assert found == asyncio.run(texts(endpoints["target"]))[0]
     assert sum(";" in one for one in methods) >= 2
-
-
-SHORT = 200
-
-
-async def answered(client: AsyncOpenAI, problem: Problem, *, stream: bool) -> tuple[str, str | None, int]:
-    """Text, reason of the end and tokens of an answer."""
-    asked: dict[str, Any] = {"model": "target", "prompt": problem.prompt, "seed": SEED, "max_tokens": SHORT}
-    if not stream:
-        answer = await client.completions.create(**asked)
-        assert answer.usage is not None
-        return answer.choices[0].text, answer.choices[0].finish_reason, answer.usage.completion_tokens
-    create = client.completions.create(**asked, stream=True, stream_options={"include_usage": True})
-    parts = [part async for part in await create]
-    choices = [choice for part in parts for choice in part.choices]
-    return "".join(choice.text for choice in choices), choices[-1].finish_reason, parts[-1].usage.completion_tokens
