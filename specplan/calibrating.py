@@ -138,16 +138,7 @@ def calibrate(
     allow_noise: bool,
     **options: Any,
 ) -> None:
-    """Measure models, write the profile to ``output``, and print what was measured.
-
-    Parameters
-    ----------
-    models : target, draft and judge.
-    effort : how much to measure.
-    prompts : JSONL file of questions; None: those of the bundled task, for the bundled pair.
-    name : of the profile; empty: the file's.
-    allow_noise : do not complain of an unsteady machine.
-    options : further fields of `calibrate.measuring.plan.CalibrationPlan`.
+    """Measure models, write the profile to ``output``, and print what was measured; see `plan_of`, `conclude`.
 
     Raises
     ------
@@ -166,7 +157,12 @@ def calibrate(
 def plan_of(
     models: MeasurableModels, effort: Effort, prompts: Path | None, *, name: str, command: str, **options: Any
 ) -> CalibrationPlan:
-    """Return what to measure, see `calibrate`; warn of an API key sent in clear.
+    """Return what to measure; warn of an API key sent in clear.
+
+    Parameters
+    ----------
+    prompts : JSONL file of questions; None: those of the bundled task, for the bundled pair.
+    options : further fields of `calibrate.measuring.plan.CalibrationPlan`.
 
     Raises
     ------

@@ -5,7 +5,7 @@ A number outside, NaN, infinity and what is no number are refused before anythin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import click
@@ -81,7 +81,7 @@ class Number(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
     name = "float"
 
     def __init__(self, low: float, high: float, *, ends: str = "[]") -> None:
-        self._inside = _inside(low, high, ends)
+        self.low, self.high, self.ends = low, high, ends
         self.rule = f"must be a number in {ends[0]}{low:g}, {high:g}{ends[1]}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -90,7 +90,10 @@ class Number(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
             number = float(value)
         except (ValueError, TypeError):
             raise ParameterError(typed(param), value, self.rule) from None
-        if not self._inside(number):
+        # NaN compares false with everything, so it is inside of nothing.
+        above = self.low <= number if self.ends[0] == "[" else self.low < number
+        below = number <= self.high if self.ends[1] == "]" else number < self.high
+        if not (above and below):
             raise ParameterError(typed(param), number, self.rule)
         return number
 
@@ -116,13 +119,6 @@ class ListOf(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
             except ParameterError:
                 raise ParameterError(typed(param), value, f"must be {kind} in {rule}, such as 1,2,4") from None
         return str(value)
-
-
-def _inside(low: float, high: float, ends: str) -> Callable[[float], bool]:
-    # NaN compares false with everything, so it is inside of nothing.
-    return lambda number: (
-        (low <= number if ends[0] == "[" else low < number) and (number <= high if ends[1] == "]" else number < high)
-    )
 
 
 def typed(param: click.Parameter | None) -> str:

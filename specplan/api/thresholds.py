@@ -102,65 +102,44 @@ def thresholds(
         return _bound(labelled, bound, risk, confidence, sampling, decisions)
 
     if gate:
-        labelled, gate_cost, judge_cost = _gated(pairs, gate_cost, judge_cost)
+        if pairs is None:
+            raise ParameterError("pairs", None, "must be given for a gate: rows with gate, judge and answer")
+        if gate_cost is None or judge_cost is None:
+            name = "gate_cost" if gate_cost is None else "judge_cost"
+            raise ParameterError(name, None, "must be given for a gate: cost of one verification")
+        labelled = _read(pairs, gate=True)
         cheapest = cascade(
             labelled.decisions, guarantee(labelled), gate_cost=gate_cost, judge_cost=judge_cost, grid=grid
         )
         return Thresholds(search=cheapest, labelled=labelled, speedup_from="")
     kind = choice("score", score, SCORES)
+    speedup: Speedup
     if of is not None:
-        labelled, speedup, rests_on = _of_profile(of, label, _configuration(method, k1))
+        if k1 < 2:
+            raise ParameterError("k1", k1, "must be at least 2: with one step in flight nothing is accepted")
+        configuration = Configuration(method=choice("method", method, ("lr-async", "lr-sync")), k1=k1)
+        given = profile(of)
+        labelled = decisions_of_profile(given, choice("label", label, LABELS))
+        speedup = replayed_speedup(given, configuration)
+        rests_on = (
+            f"recorded answers replayed with changed verdicts ({configuration.method}, k1 = {k1}); "
+            "after a changed verdict a real run would go on from another step"
+        )
     else:
         assert pairs is not None
-        labelled, speedup, rests_on = _of_pairs(pairs, c1, k1)
+        labelled = _read(pairs, gate=False)
+        if c1 is None:
+            raise ParameterError("c1", None, "must be given with pairs: draft / target step time")
+        speedup = closed_form_speedup(labelled, c1=c1, k1=k1)
+        rests_on = f"closed form f_async(share accepted, c1 = {c1:g}, k1 = {k1})"
     if grid is None:
         check_scores(labelled, kind)
     fastest = frontier(labelled.decisions, default_grid(kind) if grid is None else grid, guarantee(labelled), speedup)
     return Thresholds(search=fastest, labelled=labelled, speedup_from=rests_on)
 
 
-_Known: TypeAlias = tuple[LabelledDecisions, Speedup, str]
-"""Labelled decisions, the speedup of a threshold, and what that rests on."""
-
-
-def _of_profile(of: Profile | str | Path, label: str, configuration: Configuration) -> _Known:
-    given = profile(of)
-    labelled = decisions_of_profile(given, choice("label", label, LABELS))
-    rests_on = (
-        f"recorded answers replayed with changed verdicts ({configuration.method}, k1 = {configuration.k1}); "
-        "after a changed verdict a real run would go on from another step"
-    )
-    return labelled, replayed_speedup(given, configuration), rests_on
-
-
-def _of_pairs(pairs: Pairs, c1: float | None, k1: int) -> _Known:
-    labelled = _read(pairs, gate=False)
-    if c1 is None:
-        raise ParameterError("c1", None, "must be given with pairs: draft / target step time")
-    rests_on = f"closed form f_async(share accepted, c1 = {c1:g}, k1 = {k1})"
-    return labelled, closed_form_speedup(labelled, c1=c1, k1=k1), rests_on
-
-
-def _gated(
-    pairs: Pairs | None, gate_cost: float | None, judge_cost: float | None
-) -> tuple[LabelledDecisions, float, float]:
-    """The decisions of a gate, and what a verification costs by either."""
-    if pairs is None:
-        raise ParameterError("pairs", None, "must be given for a gate: rows with gate, judge and answer")
-    if gate_cost is None or judge_cost is None:
-        name = "gate_cost" if gate_cost is None else "judge_cost"
-        raise ParameterError(name, None, "must be given for a gate: cost of one verification")
-    return _read(pairs, gate=True), gate_cost, judge_cost
-
-
 def _read(pairs: Pairs, *, gate: bool) -> LabelledDecisions:
     return read_decisions(pairs, gate=gate) if isinstance(pairs, (str, Path)) else decisions_of_rows(pairs, gate=gate)
-
-
-def _configuration(method: str, k1: int) -> Configuration:
-    if k1 < 2:
-        raise ParameterError("k1", k1, "must be at least 2: with one step in flight nothing is accepted")
-    return Configuration(method=choice("method", method, ("lr-async", "lr-sync")), k1=k1)
 
 
 def _bound(
@@ -180,10 +159,4 @@ def _bound(
         if not labelled.clustered:
             raise ParameterError("decisions", None, "must be given: decisions of an answer at most")
         decisions = labelled.decisions.largest_answer
-    return Bound(
-        level=level,
-        risk=risk,
-        confidence=confidence,
-        sampling=chosen,
-        decisions_per_answer=decisions or 1,
-    )
+    return Bound(level=level, risk=risk, confidence=confidence, sampling=chosen, decisions_per_answer=decisions or 1)

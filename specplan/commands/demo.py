@@ -19,7 +19,6 @@ __all__ = ["command", "sequence"]
     "--keep",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("runs/demo"),
-    show_default=True,
     help="Where to leave the profile and the timeline.",
 )
 @click.option("--k1", multiple=True, type=WINDOW, help="Values of k1 to validate. Default 1, 2, 4 and 8.")

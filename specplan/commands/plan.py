@@ -45,7 +45,6 @@ _OF_FILES: Final = (
     "--latency",
     type=InputName(),
     default="auto",
-    show_default=True,
     help="Name or file of a profile whose timings replace those of the profile; 'auto' takes an installed latency "
     "profile of the same models if there is exactly one, 'none' takes none. Without --profile and --target: fitted "
     "times of passes (JSON), for --acceptance.",
@@ -65,21 +64,15 @@ _OF_FILES: Final = (
     "--max-parallel",
     type=WholeNumber(1, 4096),
     default=32,
-    show_default=True,
     help="Budget M: target sequences of an answer in flight times tokens per pass, at most. With --target: no bound.",
 )
 @click.option(
     "--methods",
     default="",
+    show_default=False,
     help="Comma-separated names of 'specplan methods', or mtp, eagle3, ngram, ... Default all but ablations.",
 )
-@click.option(
-    "--k1-max",
-    type=WholeNumber(1, 64),
-    default=8,
-    show_default=True,
-    help="Largest k1 (target steps in flight) to try.",
-)
+@click.option("--k1-max", type=WholeNumber(1, 64), default=8, help="Largest k1 (target steps in flight) to try.")
 @click.option(
     "--k2-max",
     type=WholeNumber(1, 1024),
@@ -100,14 +93,12 @@ _OF_FILES: Final = (
     "--max-accuracy-loss",
     type=PROBABILITY,
     default=0.05,
-    show_default=True,
     help="Share of right answers that a method may cost; others are ranked last.",
 )
 @click.option(
     "--copies",
     type=WholeNumber(1, 1024),
     default=1,
-    show_default=True,
     help="Copies of the profile's engines, over which the answers of --concurrency or --rate are distributed.",
 )
 @deployment_options

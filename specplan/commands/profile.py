@@ -104,14 +104,8 @@ def schema() -> str:
 @command.command()
 @click.argument("first", type=InputName())
 @click.argument("second", type=InputName())
-@click.option(
-    "--confidence",
-    type=CONFIDENCE,
-    default=0.95,
-    show_default=True,
-    help="1 minus the error rate of all tests together.",
-)
-@click.option("--plan/--no-plan", "with_plan", default=True, show_default=True, help="Compare planned speedups too.")
+@click.option("--confidence", type=CONFIDENCE, default=0.95, help="1 minus the error rate of all tests together.")
+@click.option("--plan/--no-plan", "with_plan", default=True, help="Compare planned speedups too.")
 @click.option("--all", "show_all", is_flag=True, help="Also list differences within noise.")
 @click.option("--exit-code", is_flag=True, help="Exit with status 1 if a measured difference exceeds noise.")
 @json_option

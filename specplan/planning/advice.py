@@ -147,11 +147,11 @@ def _token_level(profile: Profile, configuration: Configuration) -> tuple[dict[s
     return config | by_batch, notes
 
 
-def _installation() -> Path:
-    """The folder that holds the installed packages, to which the paths of bundled models are relative."""
+def _in_installation(path: Path) -> str:
+    """The path of a bundled model, relative to the folder that holds the installed packages."""
     import calibrate
 
-    return Path(calibrate.__file__).parents[1]
+    return path.relative_to(Path(calibrate.__file__).parents[1]).as_posix()
 
 
 def _model(profile: Profile, role: str) -> str:
@@ -163,7 +163,7 @@ def _model(profile: Profile, role: str) -> str:
         from calibrate import pair
 
         own = next((known for known in (TARGET, DRAFT) if profile.models.get(known) == record), role)
-        return pair.model_path(own).relative_to(_installation()).as_posix()
+        return _in_installation(pair.model_path(own))
     return base_name(record.name) if _is_unknown(record) else record.location
 
 
@@ -178,33 +178,24 @@ def _drafter(profile: Profile, terms: Terms) -> tuple[str, str]:
         measured = OF_VLLM.get(str(config.get("method")))
         if measured is not None and measured.catalogue == terms.catalogue and config.get("model"):
             return measured.vllm, str(config["model"])
-    return terms.vllm, _head(profile) if terms.vllm == "eagle" else _model(profile, DRAFT)
-
-
-def _head(profile: Profile) -> str:
-    """Folder of the EAGLE head; the bundled one's in the installation."""
+    if terms.vllm != "eagle":
+        return terms.vllm, _model(profile, DRAFT)
     if "eagle" in profile.settings:
-        return str(profile.settings["eagle"])
+        return terms.vllm, str(profile.settings["eagle"])
     if profile.models["target"].location != "bundled":
-        return "<EAGLE head>"
+        return terms.vllm, "<EAGLE head>"
     from calibrate import pair
 
-    return pair.head_path().relative_to(_installation()).as_posix()
-
-
-def _gpus(profile: Profile) -> dict[str, range]:
-    """The GPUs of each server, where a published profile has their number: in a row."""
-    by_role: dict[str, range] = {}
-    first = 0
-    for role, count in _ON.findall(profile.provenance.device) if profile.published is not None else ():
-        by_role[role] = range(first, first + int(count))
-        first += int(count)
-    return by_role
+    return terms.vllm, _in_installation(pair.head_path())
 
 
 def _server(profile: Profile, role: str, config: dict[str, Any] | None, sequences: int) -> Server:
+    gpus, first = range(0), 0
+    for named, count in _ON.findall(profile.provenance.device) if profile.published is not None else ():
+        gpus = range(first, first + int(count)) if named == role else gpus  # in a row
+        first += int(count)
     return Server(
-        gpus=_gpus(profile).get(role, range(0)),
+        gpus=gpus,
         role=role,
         model=_model(profile, role),
         speculative_config=config,

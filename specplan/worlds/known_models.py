@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from calibrate.record.fields import AtLeastOne, Record
 from theory.errors import ParameterError
@@ -56,17 +56,11 @@ class KnownModel(Record):
     config: dict[str, Any]
 
 
-class _Table(Record):
-    schema_version: int
-    source: str
-    models: list[KnownModel]
-
-
 @cache
 def known_models() -> tuple[KnownModel, ...]:
     """Return the models of the table."""
     text = files(__package__).joinpath("known_models.json").read_text(encoding="utf-8")
-    return tuple(_Table.model_validate(json.loads(text)).models)
+    return TypeAdapter(tuple[KnownModel, ...]).validate_python(json.loads(text)["models"])
 
 
 def known_config(name: str) -> tuple[str, dict[str, Any]]:

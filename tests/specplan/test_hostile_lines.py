@@ -173,10 +173,6 @@ LINES: dict[str, str] = {
 """Lines that must fail, and what their errors must name."""
 
 
-def test_there_are_more_than_a_hundred() -> None:
-    assert len(LINES) + 3 * len(PAGES) >= 100
-
-
 @pytest.mark.parametrize("line", LINES)
 def test_a_line_that_cannot_be_is_refused(world: World, line: str) -> None:
     arguments = line.split(" ")
@@ -208,9 +204,3 @@ def test_no_page_of_a_server_is_trusted(world: World, pages: str, page: str, mon
         assert not complaints(world, words)
         code, _, err = run(words)
         assert code in (1, 2, 124), err
-
-
-def test_a_backend_for_pictures_that_is_not_there_is_not_asked_for(world: World) -> None:
-    import os
-
-    assert os.environ["MPLBACKEND"] == "agg"  # since the command line was imported

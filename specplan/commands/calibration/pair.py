@@ -31,22 +31,17 @@ def command() -> None:
     required=True,
     help="Shape of the target: a known model such as qwen3-8b, or a config.json.",
 )
-@click.option(
-    "--draft-shape", "draft", type=InputName(), default="qwen3-0.6b", show_default=True, help="Shape of the draft."
-)
-@click.option(
-    "--judge-shape", "judge", type=InputName(), default="qwen3-1.7b", show_default=True, help="Shape of the judge."
-)
+@click.option("--draft-shape", "draft", type=InputName(), default="qwen3-0.6b", help="Shape of the draft.")
+@click.option("--judge-shape", "judge", type=InputName(), default="qwen3-1.7b", help="Shape of the judge.")
 @click.option("--layers", "target_layers", type=LAYERS, help="Layers of the target, 32 or more. Default: the shape's.")
 @click.option("--draft-layers", type=LAYERS, help="Layers of the draft, 3 or more. Default: the shape's.")
 @click.option("--judge-layers", type=LAYERS, help="Layers of the judge, 8 or more. Default: the shape's.")
-@click.option("--dtype", default="bfloat16", show_default=True, help="bfloat16, float16 or float32.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random weights.")
+@click.option("--dtype", default="bfloat16", help="bfloat16, float16 or float32.")
+@click.option("--seed", type=SEED, default=0, help="Seed of the random weights.")
 @click.option(
     "--context",
     type=WholeNumber(2048, 10_000_000),
     default=2048,
-    show_default=True,
     help="Longest sequence, tokens; beyond 2048 the text has no meaning but costs what it should.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder to make.")

@@ -21,7 +21,7 @@ from specplan.worlds.drafters.naming import (
     layers_in_turn,
     methods_named,
 )
-from specplan.worlds.memory import STAGES, MemoryPlan, Served, memory_plan
+from specplan.worlds.memory import STAGES, Room, Served, rooms_of
 from specplan.worlds.running.flags import first_with, has, over_stages
 from theory.errors import ParameterError
 from theory.hardware.work import Parallel
@@ -208,18 +208,17 @@ def _adapts(deployment: Deployment) -> bool:
     return engine == "vllm" and block_kind(deployment.block) == "dspark" and known
 
 
-def room_of(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> MemoryPlan:
+def room_of(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> tuple[Room, ...]:
     """Return what fits on the GPUs of one copy.
 
     Raises
     ------
     ParameterError : the models do not fit.
     """
-    return memory_plan(
+    return rooms_of(
         list(_models(deployment, configuration, arrangement)),
         gpu_bytes=deployment.gpu.memory,
         context=float(deployment.context),
-        gpus=arrangement.gpus_of_copy,
         engine_share=deployment.memory_share,
     )
 

@@ -105,8 +105,8 @@ def best_of_each_kind(
         looked for near those of then.
     means : how fast an option is by mean values; without them all are simulated.
     """
-    search = _Search(every, speed, depth, answers, before, adaptive, means)
-    return {option.kind: (option, rate) for option, rate in search.kinds()}
+    found = _Search(every, speed, depth, answers, before, adaptive, means).kinds()
+    return {option.kind: (option, rate) for option, rate in found}
 
 
 def _undominated(rates: Mapping[Option, MeanRate | None], share: float) -> list[Option]:
@@ -151,7 +151,9 @@ class _Search:
                 self.most = max(self.most, best[1])
                 yield best
         for name in self.every.step_methods:
-            if not (self._is_lost(name) or self._is_far_behind(name)):
+            own = {kind for kind, pair in self.before.items() if pair[0].configuration.method == name}
+            far_behind = bool(own) and not own & set(worth_simulating(self.before))  # at fewer answers
+            if not (self._is_lost(name) or far_behind):
                 yield from self._steps(name, below)
 
     def fastest(self, options: Iterable[Option]) -> tuple[Option, float] | None:
@@ -223,11 +225,6 @@ class _Search:
         """Whether a kind was so far behind plain decoding at fewer answers that it does not come back."""
         before = self.before
         return bool(before) and (kind not in before or before[kind][1] < _LOST * before[PLAIN.method][1])
-
-    def _is_far_behind(self, name: str) -> bool:
-        """Whether steps, which take long to simulate, were far behind the best kind at fewer answers."""
-        own = {kind: pair for kind, pair in self.before.items() if pair[0].configuration.method == name}
-        return bool(own) and not set(own) & set(worth_simulating(self.before))
 
     def _depth(self, kind: str) -> int:
         """The k1 at fewer answers."""

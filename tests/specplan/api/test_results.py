@@ -26,6 +26,10 @@ def test_a_plan_is_what_the_command_prints(plan: ProfilePlan, run_main: Main) ->
     words = ("plan", "-p", "lr-qwen3-gsm8k", "--methods", "lr-async,prompt-lookup", "--k1-max", "2", "-n", "4")
     check_printed(run_main, (*words, "--concurrency", "2"), plan)
     assert repr(plan) == plan.text()
+    records = plan.records()
+    methods = [row.prediction.configuration.method for row in plan.ranking.rows]
+    assert [r["method"] for r in records if "answers_at_once" not in r] == methods
+    assert {r["answers_at_once"] for r in records if "answers_at_once" in r} == {2}
 
 
 def test_a_simulation_is_what_the_command_prints(run_main: Main) -> None:
@@ -59,22 +63,8 @@ def test_a_plan_of_models_is_what_the_command_prints(run_main: Main) -> None:
         sp.plan(target="Qwen/Qwen3-32B")
 
 
-def test_a_row_for_each_method_and_each_number_of_answers(plan: ProfilePlan) -> None:
-    records = plan.records()
-    assert [r["method"] for r in records if "answers_at_once" not in r] == [
-        row.prediction.configuration.method for row in plan.ranking.rows
-    ]
-    assert {r["answers_at_once"] for r in records if "answers_at_once" in r} == {2}
-    assert records[0]["speedup"] == plan.speedup.value
-    assert plan.headline().startswith(plan.ranking.verdict)
-
-
 def test_a_first_screen_fits_80_columns_and_says_the_rest_with_v(plan: ProfilePlan) -> None:
-    simulated = sp.simulate("lr-deepseek-gsm8k", "lr-async k1=4", n_answers=4).text().splitlines()
-    for lines in (check_screen(plan, 30), simulated):
-        assert max(map(len, lines)) <= SCREEN
-        assert len(lines) < 30
-        assert "-v" in " ".join(lines)
+    assert "-v" in " ".join(check_screen(plan, 30))
     first = plan.headline()
     speedup = plan.speedup
     assert f"{speedup.value:.2f} times" in first
@@ -86,12 +76,6 @@ def test_a_first_screen_fits_80_columns_and_says_the_rest_with_v(plan: ProfilePl
     assert "vllm serve" in whole
     assert max(map(len, whole.splitlines())) <= SCREEN
     assert all(note in " ".join(whole.split()) for note in plan.ranking.assumptions)
-
-
-def test_columns_that_say_nothing_are_dropped() -> None:
-    found = sp.plan("lr-qwen3-gsm8k", methods=["lr-async"], k1_max=2, n_answers=4)
-    heading = next(line for line in found.text().splitlines() if line.startswith("method"))
-    assert heading.split() == ["method", "k1", "speedup", "target", "tokens"]
 
 
 def test_frames_have_the_records(plan: ProfilePlan) -> None:

@@ -68,9 +68,8 @@ def is_plain(row: LoadRow) -> bool:
     return row.option.configuration == PLAIN
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_planned_gains_are_those_of_closed_loops(law: str) -> None:
-    check(law, 60, 1500, [1, 4, 32, 64], NOISE)
+def test_planned_gains_are_those_of_closed_loops() -> None:
+    check("reading hides decoding", 60, 1500, [1, 4, 32, 64], NOISE)
 
 
 @pytest.mark.slow

@@ -61,11 +61,6 @@ def test_reading_a_prompt_beside_never_makes_an_iteration_shorter(batch: int, to
     assert one.mixed(batch, context, 2.0 * tokens, FIRST) >= one.mixed(batch, context, tokens, FIRST)
 
 
-def test_an_iteration_without_a_prompt_is_an_iteration() -> None:
-    one = cost()
-    assert one.mixed(8, 8 * FIRST, 0.0, 0.0) == one.iteration(8, 8 * FIRST)
-
-
 @pytest.mark.parametrize("tokens", [1, 2, 64, 1024, 8192])
 def test_a_prompt_alone_takes_what_the_pass_model_says(tokens: int) -> None:
     said = passes().seconds(Work(sequences=0, context=FIRST, prefill_tokens=tokens, prefill_context=FIRST))

@@ -14,12 +14,11 @@ from sim.configuration import PLAIN
 from specplan.commands.plan import command
 from specplan.planning.loads.from_names import sequences_for
 from specplan.planning.loads.load_plan import NamesPlan, plan_loads
-from specplan.planning.loads.options import check_named, room_of
+from specplan.planning.loads.options import check_named
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.statements import fixed_k, k_table, schedule_of
 from specplan.show.loads.plain import plan_as_json
 from specplan.show.loads.words import one_k, verdict
-from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.request import Limits, Load
 from specplan.worlds.world import World
 from theory.errors import ParameterError, SpecplanError
@@ -64,17 +63,6 @@ def test_answers_beyond_the_places_wait(planned: NamesPlan) -> None:
     assert sequences_for(planned.deployment, PLAIN, 16) == 4
 
 
-def test_a_smaller_share_of_the_memory_holds_fewer_answers() -> None:
-    alone = Arrangement(tp=1, replicas=1)
-    whole, less = (room_of(deployment(memory_share=share), PLAIN, alone) for share in (0.9, 0.6))
-    assert less.rooms[0].free_bytes == pytest.approx(whole.rooms[0].free_bytes - 0.3 * whole.rooms[0].gpu_bytes)
-
-
-def test_without_a_given_k_the_best_one_is_within_the_noise() -> None:
-    depths = Depths(World(deployment(head=HEAD)))
-    for n in (1, 8, 64):
-        losses = depths.losses("eagle", 1, n)
-        assert losses[depths.k("eagle", 1, n) - 1] <= 0.02 + 1e-9
 
 
 def test_a_given_table_is_drafted_by_batch() -> None:

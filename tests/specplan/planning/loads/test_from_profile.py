@@ -90,7 +90,7 @@ def test_impossible_numbers_of_answers_are_refused(numbers: list[Any]) -> None:
 def test_answers_that_arrive_take_as_long_as_those_in_a_loop_of_as_many(found: ProfilePlan) -> None:
     """At a rate at which about one answer is in flight it meets few others: it gains what one answer gains."""
     alone = rows(found, 0)
-    arriving = sp.plan(NAME, methods=["lr-async"], rate=0.1 * alone[PLAIN.method].answers_per_s, n_answers=8)
+    arriving = sp.plan(NAME, methods=["prompt-lookup"], rate=0.1 * alone[PLAIN.method].answers_per_s, n_answers=8)
     seen = rows(arriving, 0)
     for kind, row in seen.items():
         assert row.gain.value == pytest.approx(alone[kind].gain.value, rel=0.15), kind
