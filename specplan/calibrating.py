@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -29,11 +30,14 @@ __all__ = [
     "calibrate",
     "conclude",
     "effort_options",
+    "finished",
     "measured",
     "plan_of",
     "resumable",
     "warn_of_clear_key",
 ]
+
+T = TypeVar("T")
 
 EFFORTS: Final = {"quick": (0.10, 8, 16), "normal": (0.05, 24, 60), "precise": (0.02, 60, 240)}
 """Precision to reach, answers at least and at most."""
@@ -129,10 +133,10 @@ class Effort:
 
 
 def calibrate(
-    models: MeasurableModels,
+    kind: Callable[..., MeasurableModels],
+    *,
     effort: Effort,
     prompts: Path | None,
-    *,
     name: str,
     output: Path,
     allow_noise: bool,
@@ -140,15 +144,23 @@ def calibrate(
 ) -> None:
     """Measure models, write the profile to ``output``, and print what was measured; see `plan_of`, `conclude`.
 
+    Parameters
+    ----------
+    kind : of models, made of those options that are no fields of `calibrate.measuring.plan.CalibrationPlan`.
+
     Raises
     ------
     SpecplanError : as `measured` and `conclude`, or no questions for models that are not the bundled pair.
     click.exceptions.Exit : with code 130, after Ctrl-C and a line that says how to go on.
     """
+    from calibrate.measuring.plan import CalibrationPlan
     from specplan.show.saving import command_line
 
     given = command_line(click.get_current_context(silent=True))
-    plan = plan_of(models, effort, prompts, name=name or output.stem, command=given, **options)
+    known = {one.name for one in fields(CalibrationPlan)}
+    models = kind(**{option: value for option, value in options.items() if option not in known})
+    of_plan = {option: value for option, value in options.items() if option in known}
+    plan = plan_of(models, effort, prompts, name=name or output.stem, command=given, **of_plan)
     with resumable(journal_of(output)):
         profile = measured(plan, output)
     conclude(profile, output, allow_noise=allow_noise)
@@ -211,7 +223,6 @@ def measured(plan: CalibrationPlan, output: Path) -> Profile:
     """
     from calibrate.measuring.calibration import calibrate_models
     from calibrate.models.servers import timeouts_as_such
-    from specplan.finishing import finished
     from specplan.planning.planned_speedup import PlannedSpeedup
 
     journal = journal_of(output)
@@ -228,6 +239,24 @@ def measured(plan: CalibrationPlan, output: Path) -> Profile:
         ) from None
     journal.unlink()
     return profile
+
+
+def finished(work: Coroutine[Any, Any, T]) -> T:
+    """Return what a coroutine returns; where a loop runs already, as in a notebook, from a thread of its own.
+
+    >>> async def two():
+    ...     return 2
+    >>> finished(two())
+    2
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 @contextmanager

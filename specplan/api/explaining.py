@@ -11,7 +11,7 @@ from calibrate.engines.http.metrics_page import metrics_url, pages
 from calibrate.record.files import read_text
 from sim.catalogue import choice
 from specplan.api.planning import profile as profile_of
-from specplan.live.drift.offline import Drift, token_drift
+from specplan.live.drift.offline import token_drift
 from specplan.live.explaining.costs import Named, Point
 from specplan.live.explaining.explanation import explained, point_of
 from specplan.live.explaining.names import named_round
@@ -97,6 +97,8 @@ def explain(
     if adaptive and profile is not None:
         rule = "counts what its policy verified, which no profile predicts: leave out the profile"
         raise ParameterError("adaptive", adaptive, rule)
+    if method is not None and profile is None:
+        raise ParameterError("method", method, "needs a profile: it chooses a record of the profile")
     readings = _readings([sources] if isinstance(sources, str) else list(sources), seconds)
     points, plain_cache = _baselines(baseline, chunk, readings[-1].engine)
     explanation = explained(
@@ -110,7 +112,11 @@ def explain(
         adaptive=adaptive,
         seed=seed,
     )
-    return Explained(explanation=explanation, drift=_of_server(readings, profile, method, false_alarm))
+    drift = None
+    if profile is not None:
+        parts = windows(readings) or [work_of(readings)]
+        drift = token_drift(parts, profile_of(profile), method=method, false_alarm=false_alarm)
+    return Explained(explanation=explanation, drift=drift)
 
 
 def _readings(sources: Sequence[Metrics], seconds: float) -> list[Reading]:
@@ -141,18 +147,6 @@ def _watched(url: str, seconds: float) -> list[Reading]:
     return [read_metrics(text, where) for text, _ in every]
 
 
-def _of_server(
-    readings: Sequence[Reading], profile: Profile | str | Path | None, method: str | None, false_alarm: float
-) -> Drift | None:
-    """Drift of a server with a token-level method; None where no profile was given."""
-    if profile is None:
-        if method is not None:
-            raise ParameterError("method", method, "needs a profile: it chooses a record of the profile")
-        return None
-    parts = windows(readings) or [work_of(readings)]
-    return token_drift(parts, profile_of(profile), method=method, false_alarm=false_alarm)
-
-
 def _baselines(given: Metrics | Sequence[Metrics], chunk: int, engine: str) -> tuple[list[Point], float]:
     """The rounds of baselines, and the cache tokens of the baseline without speculation; NaN where there is none."""
     points: list[Point] = []
@@ -164,8 +158,9 @@ def _baselines(given: Metrics | Sequence[Metrics], chunk: int, engine: str) -> t
         paths = [one] if _is_text(one) else str(one).split(",")
         if len(paths) > 2 or not all(map(str, paths)):
             raise ParameterError("baseline", str(one), "must be a file, or two files with a comma between them")
-        if len(paths) == 1 and (point := _benchmark(one)) is not None:
-            points.append(point)
+        if len(paths) == 1 and not _is_text(one) and is_benchmark(Path(one), _WHAT):
+            run = read_benchmarks(str(one))[0]
+            points.append(Point(k=run.k, seconds=run.round_s, batch=max(run.concurrency, 1.0), source=run.source))
             continue
         whole = work_of([_reading(path) for path in paths])
         if whole.engine != engine or (whole.speculates and not whole.k):
@@ -175,14 +170,6 @@ def _baselines(given: Metrics | Sequence[Metrics], chunk: int, engine: str) -> t
         if whole.k == 0:
             plain_cache = whole.cache_tokens
     return points, plain_cache
-
-
-def _benchmark(source: Metrics) -> Point | None:
-    """The round of a benchmark's result file; None where it is not such a file."""
-    if _is_text(source) or not is_benchmark(Path(source), _WHAT):
-        return None
-    run = read_benchmarks(str(source))[0]
-    return Point(k=run.k, seconds=run.round_s, batch=max(run.concurrency, 1.0), source=run.source)
 
 
 def _named(

@@ -32,7 +32,14 @@ def command(keep: Path, k1: tuple[int, ...]) -> None:
         keep.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ParameterError("keep", str(keep), f"must be a folder, or a place for one: {error.strerror}") from None
-    _run(keep, k1 or (1, 2, 4, 8))
+    from specplan.cli import cli
+
+    for arguments in sequence(keep, k1 or (1, 2, 4, 8)):
+        click.echo(f"\n$ specplan {' '.join(arguments)}\n")
+        with lines_on_log(arguments[0]):
+            status = cli.main(args=arguments, prog_name="specplan", standalone_mode=False)
+        if isinstance(status, int) and status:
+            raise click.exceptions.Exit(status)
 
 
 def sequence(folder: Path, k1: Sequence[int]) -> list[list[str]]:
@@ -48,14 +55,3 @@ def sequence(folder: Path, k1: Sequence[int]) -> list[list[str]]:
         ["simulate", "--profile", profile, "--k1", str(max(k1))],
         ["validate", "--profile", profile, *short.split(), "--k1", windows, "--timeline", timeline, "--force"],
     ]
-
-
-def _run(folder: Path, k1: Sequence[int]) -> None:
-    from specplan.cli import cli
-
-    for arguments in sequence(folder, k1):
-        click.echo(f"\n$ specplan {' '.join(arguments)}\n")
-        with lines_on_log(arguments[0]):
-            status = cli.main(args=arguments, prog_name="specplan", standalone_mode=False)
-        if isinstance(status, int) and status:
-            raise click.exceptions.Exit(status)

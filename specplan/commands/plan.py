@@ -163,20 +163,15 @@ def _check_kind(profile: str | None, options: Mapping[str, Any]) -> None:
     if profile is not None and options["target"] is not None:
         raise click.UsageError("give --profile or --target, not both")
     if profile is None:
-        _refuse(("k2_max", "n_answers", "latency", "latency_folder", "copies"))
+        instead = {"k2_max": "--k fixes the tokens drafted per round", "copies": "--gpus says how many GPUs there are"}
+        for name in filter(_is_typed, ("k2_max", "n_answers", "latency", "latency_folder", "copies")):
+            option = next(one for one in click.get_current_context().command.params if one.name == name)
+            why = instead.get(name, "plans from names need no such option")
+            raise click.UsageError(f"{option.opts[-1]} needs --profile: {why}")
     said = [name.replace("_", "-") for name in (*DEPLOYMENT, *LOADS) if options[name] is not None]
     others = [name for name in said if name not in _OF_BOTH]
     if profile is not None and others:
         raise click.UsageError(f"--{others[0]} needs --target; with --profile go --{', --'.join(_OF_BOTH)}")
-
-
-def _refuse(names: Sequence[str]) -> None:
-    """Refuse options that only a profile has a use for."""
-    instead = {"k2_max": "--k fixes the tokens drafted per round", "copies": "--gpus says how many GPUs there are"}
-    for name in filter(_is_typed, names):
-        option = next(one for one in click.get_current_context().command.params if one.name == name)
-        why = instead.get(name, "plans from names need no such option")
-        raise click.UsageError(f"{option.opts[-1]} needs --profile: {why}")
 
 
 def _is_typed(name: str) -> bool:

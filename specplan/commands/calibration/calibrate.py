@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import click
 
-from specplan.calibrating import Effort, calibrate, effort_options
+from specplan.calibrating import calibrate, effort_options
 from specplan.commands.calibration.options import (
+    ROLES,
     json_object,
     load_options,
     loads,
@@ -66,6 +67,7 @@ def command() -> None:
 )
 @click.option(
     "--token-answers",
+    "n_token_answers",
     type=ANSWERS,
     help="Questions to answer with every token-level method too. Default: as many as make 480 runs, 40 at least.",
 )
@@ -79,37 +81,16 @@ def command() -> None:
 @click.option("--draft-core", type=CORES, help="CPU core for the draft's process. Default: the second.")
 @sampling
 @output_file
-def torch_command(
-    prompts: Path | None,
-    effort: Effort,
-    allow_noise: bool,
-    name: str,
-    output: Path,
-    force: bool,
-    token_answers: int | None,
-    timings_share: float | None,
-    contexts: str | None,
-    **options: Any,
-) -> None:
+def torch_command(contexts: str | None, force: bool, **options: Any) -> None:
     """Measure local models with torch, each in a process of its own.
 
     Stops as soon as the planned speedup is known to the wanted precision. Finished parts are kept in OUTPUT.part: the
     same command continues an interrupted one.
     """
-    check_output(output, force=force)
+    check_output(options["output"], force=force)
     from calibrate.models.local import TorchModels
 
-    calibrate(
-        TorchModels(**options),
-        effort,
-        prompts,
-        name=name,
-        output=output,
-        allow_noise=allow_noise,
-        n_token_answers=token_answers,
-        timings_share=timings_share,
-        **timing_options(contexts),
-    )
+    calibrate(TorchModels, **options, **timing_options(contexts))
 
 
 @command.command(name="vllm")
@@ -141,16 +122,7 @@ def torch_command(
 @sampling
 @output_file
 def vllm_command(
-    speculative: tuple[str, ...],
-    concurrency: str | None,
-    contexts: str | None,
-    prompts: Path | None,
-    effort: Effort,
-    allow_noise: bool,
-    name: str,
-    output: Path,
-    force: bool,
-    **options: Any,
+    speculative: tuple[str, ...], concurrency: str | None, contexts: str | None, force: bool, **options: Any
 ) -> None:
     """Measure local models in vLLM, in process, plain and with token-level speculation.
 
@@ -158,20 +130,12 @@ def vllm_command(
     speedup that would be planned is known precisely enough. What is finished is kept in OUTPUT.part: the same command
     goes on where an interrupted one stopped.
     """
-    check_output(output, force=force)
+    check_output(options["output"], force=force)
     from calibrate.models.vllm import VllmModels
 
     configurations = [json_object("speculative-config", text) for text in speculative]
-    calibrate(
-        VllmModels(speculative=json.dumps(configurations, sort_keys=True) if configurations else "", **options),
-        effort,
-        prompts,
-        name=name,
-        output=output,
-        allow_noise=allow_noise,
-        loads=load_options(concurrency),
-        **timing_options(contexts),
-    )
+    options["speculative"] = json.dumps(configurations, sort_keys=True) if configurations else ""
+    calibrate(VllmModels, loads=load_options(concurrency), **options, **timing_options(contexts))
 
 
 @command.command(name="openai")
@@ -195,7 +159,11 @@ def vllm_command(
 )
 @click.option("--timeout", "timeout_s", type=SECONDS, default=120.0, help="Longest silence of a server, s.")
 @click.option(
-    "--patience", type=Number(0.0, 1e6), default=60.0, help="Time for which a failing server is tried again, s."
+    "--patience",
+    "patience_s",
+    type=Number(0.0, 1e6),
+    default=60.0,
+    help="Time for which a failing server is tried again, s.",
 )
 @click.option(
     "--speculative",
@@ -230,19 +198,11 @@ def openai_command(
     speculative: tuple[tuple[str, str], ...],
     concurrency: str | None,
     contexts: str | None,
-    patience: float,
     prompts: str,
-    effort: Effort,
-    allow_noise: bool,
-    name: str,
-    output: Path,
     force: bool,
     print_servers: bool,
     cache_gb: float | None,
     synthetic: str | None,
-    target_gpus: str | None,
-    draft_gpus: str | None,
-    judge_gpus: str | None,
     **options: Any,
 ) -> None:
     """Measure models on running OpenAI-compatible servers (vLLM, SGLang, TGI, ...).
@@ -251,29 +211,20 @@ def openai_command(
     Finished parts are kept in OUTPUT.part: the same command continues an interrupted one. The API key is read from the
     environment and written nowhere.
     """
-    gpus = {"target": target_gpus, "draft": draft_gpus, "judge": judge_gpus}
+    gpus = {role: options.pop(f"{role}_gpus") for role in ROLES}
     if print_servers:
-        models = {role: options[role] for role in gpus}
+        models = {role: options[role] for role in ROLES}
         script = servers_script(models, gpus, speculative, cache_gb=cache_gb, synthetic=synthetic)
         click.echo(script, nl=False)
         return
-    refuse_unused([*(f"{role}_gpus" for role in gpus), "cache_gb", "synthetic"], "without --print-servers")
-    check_output(output, force=force)
+    refuse_unused([*(f"{role}_gpus" for role in ROLES), "cache_gb", "synthetic"], "without --print-servers")
+    check_output(options["output"], force=force)
     from calibrate.models.asking import BUNDLED
     from calibrate.models.servers import RemoteModels
 
     bundled, loads = prompts == BUNDLED, load_options(concurrency)
     batches = [batch for batch in _BATCHES if batch <= max(loads.levels, default=_BATCHES[-1])]
     drafting = [{"server": server, **json_object("speculative", text)} for server, text in speculative]
-    speculating = json.dumps(drafting) if drafting else ""
-    calibrate(
-        RemoteModels(task=BUNDLED if bundled else "general", speculative=speculating, **options),
-        effort,
-        None if bundled else Path(prompts),
-        name=name,
-        output=output,
-        allow_noise=allow_noise,
-        loads=loads,
-        patience_s=patience,
-        **timing_options(contexts, batches=tuple(batches)),
-    )
+    options |= {"task": BUNDLED if bundled else "general", "speculative": json.dumps(drafting) if drafting else ""}
+    options |= {"prompts": None if bundled else Path(prompts), "loads": loads}
+    calibrate(RemoteModels, **options, **timing_options(contexts, batches=tuple(batches)))

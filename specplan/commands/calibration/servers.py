@@ -204,25 +204,19 @@ def _validation(configs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _shares(servers: Sequence[_Server]) -> list[float]:
-    """The share of the memory of its GPUs for each server: on no GPU more than vLLM's default in all."""
+    """The share of its GPUs' memory for each server, by its weights: on no GPU more than vLLM's default in all."""
     from specplan.worlds.memory import ENGINE_SHARE
-
-    needed = _needed(servers)
-    on: defaultdict[int, float] = defaultdict(float)
-    for gpu, n in ((gpu, n) for server, n in zip(servers, needed, strict=True) for gpu in server.gpus):
-        on[gpu] += n
-    shares = [n / max(on[gpu] for gpu in server.gpus) for server, n in zip(servers, needed, strict=True)]
-    return [math.floor(100.0 * ENGINE_SHARE * share) / 100.0 for share in shares]
-
-
-def _needed(servers: Sequence[_Server]) -> list[float]:
-    """Bytes on each GPU of a server, by its weights; all the same where a model is not known."""
     from specplan.worlds.model_files import shape_of
     from specplan.worlds.running.settings import HELPER_CACHE
     from theory.hardware.formats import Precision
 
     try:
         weights = [shape_of(server.model).shape.weight_bytes(Precision()) for server in servers]
-    except SpecplanError:
-        return [1.0] * len(servers)
-    return [w / len(server.gpus) + HELPER_CACHE for w, server in zip(weights, servers, strict=True)]
+        needed = [w / len(server.gpus) + HELPER_CACHE for w, server in zip(weights, servers, strict=True)]
+    except SpecplanError:  # a model that is not known
+        needed = [1.0] * len(servers)
+    on: defaultdict[int, float] = defaultdict(float)
+    for gpu, n in ((gpu, n) for server, n in zip(servers, needed, strict=True) for gpu in server.gpus):
+        on[gpu] += n
+    shares = [n / max(on[gpu] for gpu in server.gpus) for server, n in zip(servers, needed, strict=True)]
+    return [math.floor(100.0 * ENGINE_SHARE * share) / 100.0 for share in shares]

@@ -48,10 +48,6 @@ def test_what_is_left_over_makes_the_squares_sum_to_their_number(found: list[flo
     assert total == pytest.approx(len(found), rel=1e-4) if other > 1e-3 else total <= len(found) * (1 + 1e-4)
 
 
-
-
-
-
 def test_intervals_with_the_error_hold_for_further_rows() -> None:
     """200 worlds of 12 rows and one more: outside in about 5 %, beyond 22 by chance with probability 2e-4."""
     rng, outside = np.random.default_rng(2), 0

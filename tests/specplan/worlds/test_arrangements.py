@@ -97,8 +97,6 @@ def test_mixtures_have_copies_of_their_attention_where_a_split_repeats_what_is_c
     assert not any(one.dp > 1 for one in arrangements(wanted, "none", tp=8)), "a given --tp is tensor parallelism"
 
 
-
-
 def test_only_what_no_machine_holds_is_dealt_out_to_stages() -> None:
     plain = {
         (gpu, gpus): [one.text for one in considered(deployment(target=R1, gpu=gpu_named(gpu), gpus=gpus), ()).plain]

@@ -73,8 +73,6 @@ def test_what_is_known_does_not_move() -> None:
     assert known.moves(steps=False, token="eagle") == (TOKEN_ACCEPTANCE,)
 
 
-
-
 @settings(max_examples=30)
 @given(method=st.sampled_from(("eagle", "block-drafter")), k2=DEPTHS, z=SCORES, z_long=SCORES)
 def test_heads_and_blocks_lose_by_long_prompts(method: str, k2: int, z: float, z_long: float) -> None:

@@ -26,8 +26,6 @@ def test_tokens_grow_with_k2_and_never_beyond_it(method: str, domain: str | None
         assert more.low < more.value < more.high < k2
 
 
-
-
 @pytest.mark.parametrize("method", BLOCKS)
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_longer_blocks_are_less_often_right_at_each_position(method: str, domain: str | None) -> None:
@@ -43,8 +41,6 @@ def test_longer_blocks_are_less_often_right_at_each_position(method: str, domain
         prior = token_prior(method, k2, domain)
         assert 1.0 < prior.low < prior.value < prior.high < k2
     assert curves.chosen(np.array([3])).at(5)[0] == pytest.approx(curves.at(5)[3])
-
-
 
 
 def test_worlds_have_the_prior_s_mean_and_interval() -> None:

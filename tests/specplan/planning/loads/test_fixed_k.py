@@ -63,8 +63,6 @@ def test_answers_beyond_the_places_wait(planned: NamesPlan) -> None:
     assert sequences_for(planned.deployment, PLAIN, 16) == 4
 
 
-
-
 def test_a_given_table_is_drafted_by_batch() -> None:
     table = Schedule((BatchRange(1, 2, 3), BatchRange(3, 8, 1), BatchRange(9, 64, 0)))
     loads = [Load(concurrency=n) for n in (1, 4, 16)]

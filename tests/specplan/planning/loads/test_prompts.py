@@ -42,8 +42,6 @@ def test_a_draft_that_reads_less_ends_no_other_method_s_gains() -> None:
     assert list(found.gains) == list(LENGTHS), "the draft reads 40,960 tokens"
 
 
-
-
 @pytest.mark.parametrize(
     ("gains", "turns", "advice"),
     [

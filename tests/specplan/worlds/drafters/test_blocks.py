@@ -122,8 +122,6 @@ def test_a_rate_without_the_tokens_it_was_measured_with_holds_at_any_length() ->
     assert np.allclose(measured.of_block(15, DFLASH), at_length(measured.first(15), 3, 15))
 
 
-
-
 def test_only_tokens_that_the_blocks_have_are_drafted() -> None:
     own = deployment(
         target="deepseek-ai/DeepSeek-V4-Pro-0813", gpus=8, block=block_of("deepseek-ai/DeepSeek-V4-Pro-0813")

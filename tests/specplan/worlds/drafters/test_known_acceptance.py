@@ -207,5 +207,3 @@ def test_sources_that_do_not_tell_acceptance_are_refused_in_one_line(
     with pytest.raises(SpecplanError, match=message) as caught:
         known_acceptances([f"mtp={path}{behind}"])
     assert "\n" not in str(caught.value)
-
-

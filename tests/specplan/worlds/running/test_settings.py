@@ -107,8 +107,6 @@ def test_tokens_are_drafted_by_batch_size() -> None:
     assert any("from vLLM 0.24 on" in note and table in note for note in old.notes)
 
 
-
-
 @pytest.mark.parametrize(
     ("configuration", "config"),
     [
