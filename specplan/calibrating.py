@@ -41,13 +41,10 @@ T = TypeVar("T")
 
 EFFORTS: Final = {"quick": (0.10, 8, 16), "normal": (0.05, 24, 60), "precise": (0.02, 60, 240)}
 """Precision to reach, answers at least and at most."""
-
 _TEXTS: Final = {"quick": (48, 30.0), "normal": (192, 120.0), "precise": (768, 600.0)}
 """Answers that a server writes first, many at once and without timing, at most, and no more after so many seconds."""
-
 _FEWER: Final = 0.5
 """Answers to time at least / those without such texts: timings differ less from answer to answer than texts, [-]."""
-
 _MOST_ANSWERS: Final = 600
 """Answers at most where a precision was named, but no number."""
 
@@ -88,13 +85,10 @@ class Effort:
 
     named: str | None = None
     """``quick``, ``normal`` (also None) or ``precise``."""
-
     answers: int | None = None
     """Questions to answer, at least 2; with a precision at most so many."""
-
     precision: float | None = None
     """Half-width of the planned speedup at which to stop, a share of it in (0, 1)."""
-
     texts: int | None = None
     """Further questions to answer without timing, >= 0; as many as there are, where questions are few. None: where no
     number of answers is given and a server writes them, as many as the effort says."""

@@ -198,7 +198,6 @@ _KNOWN_AS: Final = {
     "path": "timeline",
 }
 """Names of parameters within, and the options that set them, where a command has such an option."""
-
 _OF_TORCH: Final = ("torch", "transformers", "tokenizers", "psutil")
 """Modules that a plain installation lacks, and the extra `torch` brings."""
 

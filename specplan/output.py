@@ -53,10 +53,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _STEERING: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that steer a terminal or turn the direction of text, and half characters, which cannot be written."""
-
 SCREEN: Final = 80
 """Columns of a terminal: what is printed without -v fits them, piped too."""
-
 _NARROWEST: Final = 12
 """Columns that text is wrapped to at least."""
 

@@ -130,17 +130,13 @@ def typed(param: click.Parameter | None) -> str:
 
 ANSWERS: Final = WholeNumber(2, 10_000)
 """Answers to simulate or to ask for: 10,000 of 100 steps take minutes."""
-
 WINDOW: Final = WholeNumber(1, 1024)
 """k1, k2, width: in flight at once."""
-
 PARALLEL: Final = WholeNumber(1, 65_536)
 """Positions in flight, tokens side by side, batch sizes."""
-
 GPUS: Final = WholeNumber(1, 1024)
 CORES: Final = WholeNumber(0, 4095)
 """Number of a CPU core."""
-
 TOKENS: Final = WholeNumber(1, 10_000_000)
 SPREAD: Final = Number(0.0, 4.0)
 """Standard deviation / mean: 1 for exponential lengths."""
@@ -153,13 +149,10 @@ TEMPERATURE: Final = Number(0.0, 100.0)
 SECONDS: Final = Number(0.0, 1e6, ends="(]")
 MICROSECONDS: Final = Number(1e-6, 1e9)
 """Seconds of a drawing: less than a microsecond shows nothing."""
-
 MILLISECONDS: Final = Number(0.0, 1e9, ends="(]")
 RATE: Final = Number(0.0, 1e6, ends="(]")
 """Arrivals per second."""
-
 COST: Final = Number(0.0, 1e9)
 """Cost of one verification, in any unit."""
-
 PRICE: Final = Number(0.0, 1e6)
 """Dollars of a GPU and hour."""

@@ -30,7 +30,6 @@ __all__ = ["Explained", "Metrics", "explain"]
 
 Metrics: TypeAlias = "str | Path"
 """Result of ``GET /metrics``: a file, or the text itself, which has several lines."""
-
 _WHAT: Final = "Prometheus metrics"
 _PARTS: Final = 12
 """Windows of a live server; it is read once more than that."""

@@ -35,10 +35,8 @@ __all__ = ["Pairs", "Thresholds", "closed_form_speedup", "replayed_speedup", "th
 
 Pairs: TypeAlias = "str | Path | Sequence[Mapping[str, Any]]"
 """Labelled decisions: a file of JSON lines, or its rows."""
-
 Speedup: TypeAlias = Callable[[float], Estimate]
 """A threshold to what it brings."""
-
 _RISK_OF: Final = {
     "false-accept": "wrong-given-accepted",
     "accepted-and-wrong": "accepted-and-wrong",

@@ -12,6 +12,7 @@ from specplan.output import InputName, refuse_unused
 from specplan.planning.loads.click_options import DEPLOYMENT, LOADS, deployment_options
 from specplan.ranges import ANSWERS, PROBABILITY, WholeNumber
 from specplan.show.saving import result_options
+from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from specplan.show.loads.results import GpusPlan, LoadsPlan
@@ -141,8 +142,10 @@ def _from_names(options: Mapping[str, Any], names: Sequence[str]) -> LoadsPlan |
 
 
 def _from_files(options: Mapping[str, Any], names: Sequence[str]) -> TracesPlan | TreePlan:
-    """The plan from recorded acceptance and fitted times."""
-    from specplan.api.traced import plan_traces
+    """The plan from recorded acceptance and fitted times of passes, see `specplan.readers.traced`."""
+    from specplan.planning.traced import BATCHES, DEPTHS, ranked_tree, traced_plan
+    from specplan.readers.traced import TracedRequest, read_latency, read_traced
+    from specplan.show.loads.traced import TracesPlan, TreePlan
 
     if not _is_typed("latency") or len(options["acceptance"]) != 1:
         raise click.UsageError("give --target, or one --acceptance FILE with --latency FILE (fitted times of passes)")
@@ -150,10 +153,19 @@ def _from_files(options: Mapping[str, Any], names: Sequence[str]) -> TracesPlan 
     refuse_unused([name for name in params if name not in _OF_FILES], "without --target or --profile")
     if isinstance(options["k"], str):
         raise click.UsageError("--k must be one number with --latency: tables by batch are for --target")
-    loads = [int(n) for n in options["concurrency"].split(",")] if options["concurrency"] else []
-    (acceptance,) = options["acceptance"]
-    others = {name: options[name] for name in ("k", "n_answers")}
-    return plan_traces(acceptance, options["latency"], methods=names, concurrency=loads, **others)
+    k, n_answers, concurrency = options["k"], options["n_answers"], options["concurrency"]
+    times, known = read_latency(options["latency"]), read_traced(options["acceptance"][0])
+    requests = [one for one in known if isinstance(one, TracedRequest)]
+    if requests:
+        loads = [int(n) for n in concurrency.split(",")] if concurrency else BATCHES
+        depths = DEPTHS if k is None else (k,)
+        plan = traced_plan(requests, times, drafters=names, batches=loads, depths=depths, sample=n_answers)
+        return TracesPlan(plan=plan)
+    for name, value in (("concurrency", concurrency), ("k", k), ("answers", n_answers)):
+        if value:
+            rule = "has no use with acceptance by rank, which is for one request: leave it out"
+            raise ParameterError(name, value, rule)
+    return TreePlan(fastest=ranked_tree([one for one in known if isinstance(one, float)], times, names))
 
 
 def _check_kind(profile: str | None, options: Mapping[str, Any]) -> None:

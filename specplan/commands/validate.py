@@ -28,7 +28,6 @@ __all__ = ["command"]
 
 _INSTEAD: Final = ("method", "settings", "k1_list", "token", "token_settings", "k2_list", "rules")
 """Parameters that --run replaces."""
-
 _MOVED: Final = "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:8000/v1"
 
 

@@ -18,6 +18,7 @@ from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM, Terms, par
 from calibrate.token_acceptance.measured import best_ngram, dynamic_stats_of
 from sim.roles import DRAFT, JUDGE, TARGET
 from specplan.worlds.known_models import base_name
+from specplan.worlds.running.settings import step_client
 
 if TYPE_CHECKING:
     from calibrate.record.profile import ModelRecord, Profile
@@ -29,7 +30,6 @@ __all__ = ["Advice", "Server", "advise", "batch_schedule"]
 _PORTS: Final = {"target": 8000, "draft": 8001, "judge": 8002}
 _ON: Final = re.compile(r"(target|draft|judge) on (\d)\b")
 """In what a published profile says of its machine: ``target on 2, draft on 1``."""
-_STOP: Final = "\n\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,20 +207,11 @@ def _server(profile: Profile, role: str, config: dict[str, Any] | None, sequence
 def _client(profile: Profile, configuration: Configuration) -> dict[str, Any]:
     settings = profile.settings
     limit = settings.get("max_step_tokens", settings.get("step_token_limit", 100))
-    knobs = {name: value for name, value in configuration.knobs.items() if value is not None}
-    if knobs.get("verifier") != "cascade":
-        knobs.pop("gamma", None)  # the confidence of a gate that is not used
-    client: dict[str, Any] = {
-        "method": configuration.method,
-        **knobs,
-        "stop": _STOP,
-        "max_step_tokens": limit,
-        "target": f"http://127.0.0.1:{_PORTS['target']}/v1",
-        "draft": f"http://127.0.0.1:{_PORTS['draft']}/v1",
-    }
+    client = step_client(configuration, limit, target=_PORTS["target"], draft=_PORTS["draft"])
     if JUDGE in configuration.spec.roles:
         client.setdefault("threshold", settings.get("judge_threshold", 0.5))
-        client["judge"] = f"http://127.0.0.1:{_PORTS['judge' if _own_judge(profile, configuration) else 'target']}/v1"
+        judge = _PORTS["judge" if _own_judge(profile, configuration) else "target"]
+        client["judge"] = f"http://127.0.0.1:{judge}/v1"
     return client | {name: settings[name] for name in ("temperature", "top_p") if name in settings}
 
 

@@ -23,7 +23,6 @@ Split: TypeAlias = int | Parallel
 
 Drafting = Literal["none", "shared", "own"]
 """Nobody drafts steps; draft and judge run on the target's GPUs; they have GPUs of their own."""
-
 _BLOCK: Final = 128
 """Columns of a block of fp8 weights with one scale: engines refuse parts of other widths (vllm-project/vllm#17569)."""
 

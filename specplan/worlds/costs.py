@@ -22,7 +22,6 @@ __all__ = ["REQUEST_S", "Contexts", "MixedCost", "ModelCost", "RoundCost"]
 REQUEST_S: Final = 0.002
 """Latency of a request outside the iterations, s: a step of Qwen3-32B on two H100 takes 6 ms besides its tokens, of
 which about 4 ms are the iteration that reads its few new tokens."""
-
 _PROMPT_SIZES: Final[tuple[int, ...]] = (0, *(2**i for i in range(18)))
 
 

@@ -23,34 +23,25 @@ __all__ = ["ENGINE_SHARE", "MOST_GPUS", "MOST_TP", "STAGES", "Room", "Served", "
 ENGINE_SHARE: Final = 0.9
 """Share of a GPU's memory that the engines on it take, [-]: vLLM's default ``gpu_memory_utilization`` (0.11 to 0.19).
 CUDA graphs and fragments live in the rest."""
-
 MOST_TP: Final = 8
 """GPUs that share a layer: those of one machine."""
-
 STAGES: Final = (1, 2, 4)
 """Machines over which the layers of a model are dealt out, the fewest first."""
-
 MOST_GPUS: Final = MOST_TP * STAGES[-1]
 """GPUs of a copy at most."""
-
 _BATCHED_TOKENS: Final = 8192
 """Tokens of one iteration at most: vLLM's ``max_num_batched_tokens`` for a server on a large GPU."""
-
 _DRIVER_BYTES: Final = 0.5e9
 """CUDA context and libraries of one engine on one GPU, B (an H100 context takes 0.5 GB)."""
-
 _COLLECTIVE_BYTES: Final = 0.5e9
 """Buffers of NCCL and the custom all-reduce where a model is spread over GPUs, B."""
-
 _WORK_BYTES: Final = 2.0
 
 _LOGIT_BYTES: Final = 12.0
 """Size of a logit while tokens are chosen, B: float32, three copies (logits, probabilities, sorted)."""
-
 _SAMPLED: Final = 256
 """Sequences that the engine prepares to sample at once when it measures its own memory: vLLM's ``max_num_seqs`` by
 default on most GPUs; 1024 on the largest, which takes 1 GB more."""
-
 _GB: Final = 1e9
 
 

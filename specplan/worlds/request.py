@@ -25,7 +25,6 @@ __all__ = ["Deployment", "Limits", "Load", "Placement", "ServedModel"]
 
 Placement = Literal["any", "shared", "own"]
 """Where draft and judge run: on the target's GPUs, on their own, or whatever is faster."""
-
 _MOST_GPUS: Final = 1024
 _MOST_TOKENS: Final = 10_000_000
 _MOST_SPREAD: Final = 4.0

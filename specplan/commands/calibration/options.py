@@ -14,6 +14,7 @@ from theory.errors import ParameterError, SchemaError
 
 __all__ = [
     "ROLES",
+    "all_of",
     "json_object",
     "load_options",
     "loads",
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 ROLES: Final = ("target", "draft", "judge")
 
 
-def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What gives a command several options, which help lists in this order."""
+def all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return what gives a command several options, which help lists in this order."""
 
     def with_options(command: Any) -> Any:
         for option in reversed(options):
@@ -42,7 +43,7 @@ def _all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return with_options
 
 
-local_models = _all_of(
+local_models = all_of(
     click.option("--target", type=InputName(), default="bundled", help="Folder of the target model, or 'bundled'."),
     click.option("--draft", type=InputName(), default="bundled", help="Folder of the draft model, or 'bundled'."),
     click.option(
@@ -81,7 +82,7 @@ timings = click.option(
 )
 """Option that names the contexts at which engines are timed; see `timing_options`."""
 
-sampling = _all_of(
+sampling = all_of(
     click.option("--temperature", type=TEMPERATURE, default=0.6, help="Sampling temperature; 0 is greedy."),
     click.option("--top-p", type=TOP_P, default=0.95, help="Nucleus sampling, in (0, 1]."),
     click.option(
@@ -91,7 +92,7 @@ sampling = _all_of(
     click.option("--seed", type=SEED, default=0, help="Seed of questions and sampling."),
 )
 
-output_file = _all_of(
+output_file = all_of(
     click.option("--name", default="", show_default=False, help="Name of the profile. Default: the file's."),
     click.option("-o", "--output", type=OutputFile(), required=True, help="The profile to write."),
     click.option("--force", is_flag=True, help="Overwrite the profile if there is one."),
@@ -103,7 +104,7 @@ def on_gpus(what: str) -> Callable[[Any], Any]:
     """Return what gives a command the options that place the models; ``what`` runs a model there, for the help."""
     gpus = ListOf(WholeNumber(0, 1023))
     about = f"{what}: 0,1. Default: 0."
-    return _all_of(*(click.option(f"--{role}-gpus", type=gpus, help=f"GPUs of the {role}'s {about}") for role in ROLES))
+    return all_of(*(click.option(f"--{role}-gpus", type=gpus, help=f"GPUs of the {role}'s {about}") for role in ROLES))
 
 
 def load_options(concurrency: str | None) -> LoadOptions:

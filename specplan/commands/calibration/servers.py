@@ -6,21 +6,19 @@ import json
 import math
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
-from specplan.commands.calibration.options import ROLES, json_object, on_gpus
+from specplan.commands.calibration.options import ROLES, all_of, json_object, on_gpus
 from specplan.ranges import ListOf, Number
 from specplan.show.saving import words_given
 from theory.errors import ParameterError, SpecplanError
 
 __all__ = ["placements", "servers_script"]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _FIRST_PORT: Final = 8000
 _URL: Final = "http://127.0.0.1:{}/v1"
@@ -50,33 +48,29 @@ class _Server:
         return vllm_command(words, self.gpus, share, self.config, cached=True)
 
 
-def placements(command: F) -> F:
-    """Give a command the options that print servers instead of measuring them, and place them on GPUs."""
-    options = [
-        click.option(
-            "--cache-gb",
-            type=Number(0.0, 1e6, ends="()"),
-            help="With --print-servers: KV cache of each server per GPU, GB; servers on one GPU then start together. "
-            "Default: what the server's share of the memory leaves; they start one after the other.",
-        ),
-        click.option(
-            "--synthetic",
-            type=ListOf(Number(0.0, 65.0)),
-            metavar="N[,N...]",
-            help="With --print-servers: acceptance imposed at random, whatever is drafted: mean tokens per round, the "
-            "target's own included (2.6), or by position the probability that all up to it are accepted "
-            "(0.85,0.74,0.65).",
-        ),
-        click.option(
-            "--print-servers",
-            is_flag=True,
-            help="Print a script that starts vLLM servers, with models in place of URLs, and the command that measures "
-            "them; measure nothing.",
-        ),
-    ]
-    for option in options:
-        command = option(command)
-    return on_gpus("server, with --print-servers")(command)
+placements = all_of(
+    on_gpus("server, with --print-servers"),
+    click.option(
+        "--print-servers",
+        is_flag=True,
+        help="Print a script that starts vLLM servers, with models in place of URLs, and the command that measures "
+        "them; measure nothing.",
+    ),
+    click.option(
+        "--synthetic",
+        type=ListOf(Number(0.0, 65.0)),
+        metavar="N[,N...]",
+        help="With --print-servers: acceptance imposed at random, whatever is drafted: mean tokens per round, the "
+        "target's own included (2.6), or by position the probability that all up to it are accepted (0.85,0.74,0.65).",
+    ),
+    click.option(
+        "--cache-gb",
+        type=Number(0.0, 1e6, ends="()"),
+        help="With --print-servers: KV cache of each server per GPU, GB; servers on one GPU then start together. "
+        "Default: what the server's share of the memory leaves; they start one after the other.",
+    ),
+)
+"""Options that print servers instead of measuring them, and place them on GPUs."""
 
 
 def servers_script(

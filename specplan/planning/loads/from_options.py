@@ -169,7 +169,6 @@ def _deployment(options: Mapping[str, Any], methods: Sequence[str], heads: Seque
         engine=engine_named(name, version or None),
         operators=choice("operators", options["operators"] or "auto", get_args(Operators)),
         engine_version=version,
-        engine_said=bool(version),
         context=options["context"] or _CONTEXT,
         answer_tokens=options["answer_tokens"] or _ANSWER_TOKENS,
         task=None if options["task"] is None else choice("task", options["task"].strip().lower(), tasks),

@@ -45,15 +45,12 @@ __all__ = [
 
 _LEAST: Final = 0.01
 """Share by which a gain must exceed 1 to be one: simulations do not resolve smaller ones."""
-
 Place: TypeAlias = tuple[bool, float, bool, float]
 """The place of a row in its table; smaller ones come first."""
-
 DEPTHS: Final = (2, 3, 4, 6, 8)
 """Values of k1 to try: the gain is flat around its best."""
 RULES: Final = "released-code"
 """Schedule of Lookahead Reasoning, unless an option names another."""
-
 _DRAFT: Final = "a draft model; none of the target's family and vocabulary is small enough and reads as much (--draft)"
 _NEEDS: Final[Mapping[str, tuple[str, str]]] = {
     "draft-model": ("draft", _DRAFT),
@@ -63,7 +60,6 @@ _NEEDS: Final[Mapping[str, tuple[str, str]]] = {
     "lr-sync": ("draft", _DRAFT),
 }
 """Method to the model that it needs, and how to name it."""
-
 _KNOWN: Final = ("prompt-lookup", *_NEEDS)
 """Methods about whose acceptance something is known before anything is measured."""
 

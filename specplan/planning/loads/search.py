@@ -30,7 +30,6 @@ Means = Callable[[Option, int], MeanRate | None]
 
 Depth = Callable[[str, Split, int], int]
 """Tokens to draft per round, by method, how GPUs share the target, and sequences in the batch of a copy."""
-
 _FIRST_DEPTH: Final = 4
 """k1 at which arrangements are compared."""
 _BELOW: Final = "prompt-lookup"
@@ -105,8 +104,8 @@ def best_of_each_kind(
         looked for near those of then.
     means : how fast an option is by mean values; without them all are simulated.
     """
-    found = _Search(every, speed, depth, answers, before, adaptive, means).kinds()
-    return {option.kind: (option, rate) for option, rate in found}
+    search = _Search(every, speed, depth, answers, before, adaptive, means)
+    return {option.kind: (option, rate) for option, rate in search.kinds()}
 
 
 def _undominated(rates: Mapping[Option, MeanRate | None], share: float) -> list[Option]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from specplan.worlds.arrangements import Arrangement
     from specplan.worlds.request import Deployment, ServedModel
 
-__all__ = ["HELPER_CACHE", "Settings", "settings_of", "vllm_command"]
+__all__ = ["HELPER_CACHE", "Settings", "settings_of", "step_client", "vllm_command"]
 
 _FIRST_PORT: Final = 8000
 _FIRST_MACHINE: Final = "<first machine>"
@@ -131,7 +131,9 @@ def settings_of(
         commands.append(sglang_command(deployment, configuration, models, schedule, arrangement, sequences))
         table = "; adaptive.json holds the table below it" if adaptive is not None else ""
         notes.append(f"SGLang ({SGLANG_SINCE[algorithm]} or later) instead of vLLM: the last command{table}")
-    client = _client(deployment, configuration) if steps else None
+    judge = _FIRST_PORT + 2 if deployment.judge is not None else _FIRST_PORT  # of the first copy
+    ports = {"target": _FIRST_PORT, "draft": _FIRST_PORT + 1, "judge": judge}
+    client = step_client(configuration, **ports) if steps else None
     if configuration.token == "block-drafter":
         schedule = None
     return Settings(
@@ -319,17 +321,10 @@ def vllm_command(
     return f"CUDA_VISIBLE_DEVICES={','.join(map(str, gpus))} {shlex.join([*words, *further])}"
 
 
-def _client(deployment: Deployment, configuration: Configuration) -> dict[str, Any]:
-    """Settings of the step-level client, for the first copy."""
-    url = "http://127.0.0.1:{}/v1"
-    knobs = {name: value for name, value in configuration.knobs.items() if value is not None and name != "gamma"}
-    judge = _FIRST_PORT + 2 if deployment.judge is not None else _FIRST_PORT
-    return {
-        "method": configuration.method,
-        **knobs,
-        "stop": "\n\n",
-        "max_step_tokens": 100,
-        "target": url.format(_FIRST_PORT),
-        "draft": url.format(_FIRST_PORT + 1),
-        "judge": url.format(judge),
-    }
+def step_client(configuration: Configuration, max_step_tokens: object = 100, **ports: int) -> dict[str, Any]:
+    """Return the settings of the step-level client; ``ports``: role to the port of its server on this machine."""
+    knobs = {name: value for name, value in configuration.knobs.items() if value is not None}
+    if knobs.get("verifier") != "cascade":
+        knobs.pop("gamma", None)  # the confidence of a gate that is not used
+    urls = {role: f"http://127.0.0.1:{port}/v1" for role, port in ports.items()}
+    return {"method": configuration.method, **knobs, "stop": "\n\n", "max_step_tokens": max_step_tokens, **urls}

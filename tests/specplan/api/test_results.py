@@ -8,10 +8,9 @@ from html.parser import HTMLParser
 
 import pytest
 from refusals import refused
-from screens import Main, check_printed, check_screen
+from screens import Main, check_printed
 
 import specplan as sp
-from specplan.output import SCREEN
 from specplan.show.plans import ProfilePlan
 from specplan.show.result import Result, flat
 from theory.errors import ParameterError, SchemaError
@@ -61,21 +60,6 @@ def test_a_plan_of_models_is_what_the_command_prints(run_main: Main) -> None:
         sp.plan_models("Qwen/Qwen3-32B", drafts="x")
     with pytest.raises(ParameterError, match="target='Qwen/Qwen3-32B' is for plan_models"):
         sp.plan(target="Qwen/Qwen3-32B")
-
-
-def test_a_first_screen_fits_80_columns_and_says_the_rest_with_v(plan: ProfilePlan) -> None:
-    assert "-v" in " ".join(check_screen(plan, 30))
-    first = plan.headline()
-    speedup = plan.speedup
-    assert f"{speedup.value:.2f} times" in first
-    assert f"between {speedup.low:.2f} and {speedup.high:.2f} with 95 % confidence" in first
-    assert "You need 3 servers: target, draft and judge." in first
-    assert "Most of the interval" in plan.text()
-    assert "vllm serve" not in plan.text()
-    whole = plan.text(verbose=True)
-    assert "vllm serve" in whole
-    assert max(map(len, whole.splitlines())) <= SCREEN
-    assert all(note in " ".join(whole.split()) for note in plan.ranking.assumptions)
 
 
 def test_frames_have_the_records(plan: ProfilePlan) -> None:

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from specplan.worlds.priors import MOST_DRAFTS, Prior, step_prior, token_curves, token_prior
 from theory.errors import ParameterError
@@ -30,7 +31,6 @@ def test_tokens_grow_with_k2_and_never_beyond_it(method: str, domain: str | None
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_longer_blocks_are_less_often_right_at_each_position(method: str, domain: str | None) -> None:
     curves = token_curves(method, domain)
-    assert curves.slopes is not None
     assert curves.at(curves.drafted) == pytest.approx(curves.worlds[:, : curves.drafted])
     assert curves.at(0).shape == (len(curves.worlds), 0)
     falling = curves.slopes[:, 0] > 0.0
@@ -85,13 +85,9 @@ def test_prompt_lookup_reproduces_its_rows() -> None:
     assert first < others[0] == others[-1]  # seldom a hit, and then it goes on
 
 
-def test_refusals() -> None:
-    with pytest.raises(ParameterError, match=r"method='egle3' must be one of .*; did you mean 'eagle3'"):
-        token_prior("egle3", 4)
-    with pytest.raises(ParameterError, match=r"domain='mathh' must be one of .*; did you mean 'math'"):
-        token_prior("eagle3", 4, "mathh")
-    with pytest.raises(ParameterError, match=r"domain='mathh' must be one of .*; did you mean 'math'"):
-        step_prior("mathh")
-    for k2 in (0, MOST_DRAFTS + 2, True):
-        with pytest.raises(ParameterError, match="k2="):
-            token_prior("eagle3", k2)
+test_refusals = refused(
+    token_prior,
+    ("egle3", 4, r"method='egle3' must be one of .*; did you mean 'eagle3'"),
+    ("eagle3", 4, "mathh", r"domain='mathh' must be one of .*; did you mean 'math'"),
+    *(("eagle3", k2, "k2=") for k2 in (0, MOST_DRAFTS + 2, True)),
+)

@@ -43,7 +43,6 @@ def test_a_given_k_is_drafted_at_every_load(planned: NamesPlan) -> None:
 
 def test_every_k_loses_what_the_best_k_makes_more(planned: NamesPlan) -> None:
     found = k_table(planned)
-    assert found is not None
     assert {1, 16} <= set(found.answers)
     for place, answers in enumerate(found.answers):
         losses = [row[place] for row in found.losses]
@@ -74,7 +73,6 @@ def test_a_given_table_is_drafted_by_batch() -> None:
     assert drafted == {1: {3}, 4: {1}, 16: set()}
     assert one_k(plan).startswith("k by batch, as given with --k, loses at most ")
     schedule = schedule_of(plan, plan.loads[0][1][0].option)
-    assert schedule is not None
     assert [schedule.at(n) for n in (1, 4, 16)] == [3, 1, 0]
 
 
@@ -125,7 +123,6 @@ def test_a_table_that_drafts_nothing_loses_what_drafting_would_gain() -> None:
     gain = free.loads[0][1][0].gain.value
     assert gain > 1.2
     fixed = fixed_k(found)
-    assert fixed is not None
     assert fixed.loss == pytest.approx(1.0 - 1.0 / gain, abs=0.1), "of rounds alone, without the reading of prompts"
 
 

@@ -80,12 +80,10 @@ def test_every_published_head_is_of_a_known_target_and_fits_it() -> None:
             assert target in known
             if one.drafts == "block":
                 block = find_block(shape_of(target), [one.method], named=one.head).facts
-                assert block is not None
                 assert (block.name, block.architecture, block.block) == (one.head, one.method, one.sizes)
                 check_head(shape_of(target), block, "block")
             else:
                 found = find_head(shape_of(target), [one.method]).facts
-                assert found is not None
                 assert found.name == one.head or one not in published_heads(target)[:1]
                 check_head(shape_of(target), found)
                 assert head_kind(ServedModel(facts=found, precision=found.precision)) == one.method
@@ -95,22 +93,18 @@ def test_what_is_passed_over_has_a_reason() -> None:
     assert {"suffix", "medusa"} <= set(find_head(shape_of("Qwen/Qwen3-8B")).passed_over)
     both = replace(shape_of("Qwen/Qwen3-8B"), next_token_layers=1)
     chosen = find_head(both)
-    assert chosen.facts is not None
     assert chosen.facts.architecture == "mtp"
     assert "--eagle RedHatAI/Qwen3-8B-speculator.eagle3" in chosen.passed_over["eagle3"]
     wanted = find_head(both, ["eagle3"]).facts
-    assert wanted is not None
     assert wanted.name == "RedHatAI/Qwen3-8B-speculator.eagle3"
 
 
 def test_dspark_is_planned_before_dflash_and_any_other_by_name() -> None:
     target = shape_of("Qwen/Qwen3-8B")
     first = find_block(target)
-    assert first.facts is not None
     assert (first.facts.architecture, first.facts.block) == ("dspark", BlockSizes(least=1, trained=7, most=7))
     assert "--block z-lab/Qwen3-8B-DFlash-b16" in first.passed_over["dflash"]
     other = find_block(target, named="z-lab/qwen3-8b-dflash-b16").facts
-    assert other is not None
     assert (other.architecture, other.block) == ("dflash", BlockSizes(least=1, trained=15, most=15))
     assert find_block(shape_of("Qwen/Qwen3-32B")).facts is None
 
@@ -118,7 +112,6 @@ def test_dspark_is_planned_before_dflash_and_any_other_by_name() -> None:
 def test_a_drafter_in_the_checkpoint_has_the_target_s_layers() -> None:
     target = shape_of("deepseek-ai/DeepSeek-V4-Pro-0813")
     own = find_block(target).facts
-    assert own is not None
     assert own.in_target
     assert own.shape.n_layers == 3
     assert own.shape.has_experts
@@ -130,7 +123,6 @@ def test_a_drafter_in_the_checkpoint_has_the_target_s_layers() -> None:
 def test_layers_of_a_block_drafter_may_have_fewer_experts_and_predict_nothing_one_by_one() -> None:
     target = shape_of("deepseek-ai/DeepSeek-V4.1-Flash")
     own = find_block(target).facts
-    assert own is not None
     (layers,) = own.shape.layers
     assert isinstance(layers.feed_forward, Experts)
     assert (layers.count, layers.feed_forward.count, layers.feed_forward.per_token) == (3, 128, 3)

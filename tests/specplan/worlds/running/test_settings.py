@@ -82,7 +82,6 @@ def test_servers_have_ports_of_their_own_and_no_gpu_is_promised_twice(
         assert values.get("--tensor-parallel-size", "1") == str(len(gpus))
     assert set(taken) == set(range(arrangement.gpus))
     assert max(taken.values()) <= 0.9 + 1e-9
-    assert found.client is not None
     urls = {found.client[role] for role in ("target", "draft", "judge")}
     assert len(urls) == 2 + judged
 
@@ -144,7 +143,6 @@ def test_an_assistant_is_named_as_vllm_does() -> None:
     """Gemma-4's reads the target's cache and has weights of its own; "draft_model" would not start."""
     target = "google/gemma-4-31B-it"
     head = find_head(model(target).facts).facts
-    assert head is not None
     assert head.shape.cache_bytes(8192.0, head.precision) == 0.0
     for engine in ("vllm", "sglang", "trtllm"):
         wanted = deployment(
