@@ -70,8 +70,10 @@ def effort_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "0; on servers without -n 192, for two minutes at most (--quick 48, --precise 768).",
         ),
         click.option("--precision", type=SHARE, help="Stop at this half-width of the planned speedup, e.g. 0.05."),
-        click.option("--quick", "effort", flag_value="quick", help="±10 % or 16 answers: a first look."),
-        click.option("--precise", "effort", flag_value="precise", help="±2 % or 240 answers. Default: ±5 % or 60."),
+        click.option("--quick", "effort", flag_value="quick", default=None, help="±10 % or 16 answers: a first look."),
+        click.option(
+            "--precise", "effort", flag_value="precise", default=None, help="±2 % or 240 answers. Default: ±5 % or 60."
+        ),
         click.option("--allow-noise", is_flag=True, help="Exit 0 even if the machine was not steady."),
     )
     for option in reversed(options):
