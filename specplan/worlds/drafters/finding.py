@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final, Literal, Self, cast
+from typing import Any, Final, Literal, cast
 
-from pydantic import Field, TypeAdapter, model_validator
+from pydantic import Field, TypeAdapter
 
 from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS, UNPLANNED
 from calibrate.record.fields import Record
@@ -49,12 +49,6 @@ class PublishedHead(Record):
     """Tokens of its blocks: the fewest that engines take, those that it was trained for, the most."""
     further_layers: int = Field(default=0, ge=0)
     """Layers of the target's checkpoint that are the drafter; 0: it has weights of its own."""
-
-    @model_validator(mode="after")
-    def _blocks_have_sizes(self) -> Self:
-        if (self.drafts == "block") != (self.block is not None):
-            raise ValueError(f"{self.head}: block must be given for blocks, and for no chain")
-        return self
 
     @property
     def sizes(self) -> BlockSizes:

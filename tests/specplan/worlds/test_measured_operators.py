@@ -77,7 +77,7 @@ def test_without_the_package_constants_serve_and_the_note_says_how_to_get_it(mon
 
 
 @pytest.mark.usefixtures("fresh_tables")
-@pytest.mark.parametrize("version", ["0.11.4", "0.13.0", "1.0"])
+@pytest.mark.parametrize("version", ["0.11.4", "0.13.0"])
 def test_another_version_does_not_serve(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     monkeypatch.setattr(measured, "version", lambda _: version)
     fitted = passes()

@@ -98,10 +98,6 @@ test_settings_outside_their_range_are_refused = refused(
     lambda wrong: deployment(**wrong),
     ({"k": 0}, r"k=0 must be an integer in \[1, 32\]"),
     ({"k": 33}, "k=33 must be"),
-    ({"max_num_seqs": 0}, "max_num_seqs=0 must be"),
-    ({"memory_share": 0.0}, r"gpu_memory_utilization=0.0 must be in \(0, 1\]"),
-    ({"memory_share": float("nan")}, "gpu_memory_utilization=nan must be"),
-    *(({"answer_spread": one}, r"answer_spread=.* must be in \[0, 4\]") for one in (-0.1, 4.5, float("nan"))),
 )
 
 

@@ -9,7 +9,6 @@ from screens import refused_words
 
 import specplan as sp
 from sim.configuration import PLAIN
-from specplan.output import SCREEN
 from specplan.planning.loads.load_plan import LoadPlan, LoadRow
 from specplan.show.plans import ProfilePlan
 from theory.errors import ParameterError
@@ -65,20 +64,6 @@ def test_so_many_copies_with_one_answer_each_gain_what_one_answer_gains(found: P
         assert many[kind].gain == sixteen.gain
         assert many[kind].tokens_per_s == pytest.approx(4.0 * sixteen.tokens_per_s)
     assert "4 copies" in copied.text(verbose=True)
-
-
-def test_every_view_says_what_is_best_at_each_load_and_when_to_stop(found: ProfilePlan) -> None:
-    screen, whole = found.text(), found.text(verbose=True)
-    assert max(map(len, screen.splitlines())) <= SCREEN
-    header = next(line for line in screen.splitlines() if line.startswith("load"))
-    assert header.split()[:2] == ["load", "best"]
-    for load, best in loads(found).loads:
-        line = next(line for line in screen.splitlines() if line.split()[:1] == [load.text])
-        assert f"{best[0].gain.value:.2f}" in line
-    pays = any(gain > 1.01 for gain in (rows[0].gain.value for _, rows in loads(found).loads))
-    assert ("Leave speculation off" in whole) != pays
-    assert "By load" in whole
-    assert "By load" not in sp.plan(NAME, methods=METHODS, n_answers=4).text(verbose=True)
 
 
 @pytest.mark.parametrize("numbers", [[0], [1, 257], ["x"], [""], [1.5]])
