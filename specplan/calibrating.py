@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -29,21 +30,21 @@ __all__ = [
     "calibrate",
     "conclude",
     "effort_options",
+    "finished",
     "measured",
     "plan_of",
     "resumable",
     "warn_of_clear_key",
 ]
 
+T = TypeVar("T")
+
 EFFORTS: Final = {"quick": (0.10, 8, 16), "normal": (0.05, 24, 60), "precise": (0.02, 60, 240)}
 """Precision to reach, answers at least and at most."""
-
 _TEXTS: Final = {"quick": (48, 30.0), "normal": (192, 120.0), "precise": (768, 600.0)}
 """Answers that a server writes first, many at once and without timing, at most, and no more after so many seconds."""
-
 _FEWER: Final = 0.5
 """Answers to time at least / those without such texts: timings differ less from answer to answer than texts, [-]."""
-
 _MOST_ANSWERS: Final = 600
 """Answers at most where a precision was named, but no number."""
 
@@ -69,8 +70,10 @@ def effort_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "0; on servers without -n 192, for two minutes at most (--quick 48, --precise 768).",
         ),
         click.option("--precision", type=SHARE, help="Stop at this half-width of the planned speedup, e.g. 0.05."),
-        click.option("--quick", "effort", flag_value="quick", help="±10 % or 16 answers: a first look."),
-        click.option("--precise", "effort", flag_value="precise", help="±2 % or 240 answers. Default: ±5 % or 60."),
+        click.option("--quick", "effort", flag_value="quick", default=None, help="±10 % or 16 answers: a first look."),
+        click.option(
+            "--precise", "effort", flag_value="precise", default=None, help="±2 % or 240 answers. Default: ±5 % or 60."
+        ),
         click.option("--allow-noise", is_flag=True, help="Exit 0 even if the machine was not steady."),
     )
     for option in reversed(options):
@@ -84,13 +87,10 @@ class Effort:
 
     named: str | None = None
     """``quick``, ``normal`` (also None) or ``precise``."""
-
     answers: int | None = None
     """Questions to answer, at least 2; with a precision at most so many."""
-
     precision: float | None = None
     """Half-width of the planned speedup at which to stop, a share of it in (0, 1)."""
-
     texts: int | None = None
     """Further questions to answer without timing, >= 0; as many as there are, where questions are few. None: where no
     number of answers is given and a server writes them, as many as the effort says."""
@@ -129,35 +129,34 @@ class Effort:
 
 
 def calibrate(
-    models: MeasurableModels,
+    kind: Callable[..., MeasurableModels],
+    *,
     effort: Effort,
     prompts: Path | None,
-    *,
     name: str,
     output: Path,
     allow_noise: bool,
     **options: Any,
 ) -> None:
-    """Measure models, write the profile to ``output``, and print what was measured.
+    """Measure models, write the profile to ``output``, and print what was measured; see `plan_of`, `conclude`.
 
     Parameters
     ----------
-    models : target, draft and judge.
-    effort : how much to measure.
-    prompts : JSONL file of questions; None: those of the bundled task, for the bundled pair.
-    name : of the profile; empty: the file's.
-    allow_noise : do not complain of an unsteady machine.
-    options : further fields of `calibrate.measuring.plan.CalibrationPlan`.
+    kind : of models, made of those options that are no fields of `calibrate.measuring.plan.CalibrationPlan`.
 
     Raises
     ------
     SpecplanError : as `measured` and `conclude`, or no questions for models that are not the bundled pair.
     click.exceptions.Exit : with code 130, after Ctrl-C and a line that says how to go on.
     """
+    from calibrate.measuring.plan import CalibrationPlan
     from specplan.show.saving import command_line
 
     given = command_line(click.get_current_context(silent=True))
-    plan = plan_of(models, effort, prompts, name=name or output.stem, command=given, **options)
+    known = {one.name for one in fields(CalibrationPlan)}
+    models = kind(**{option: value for option, value in options.items() if option not in known})
+    of_plan = {option: value for option, value in options.items() if option in known}
+    plan = plan_of(models, effort, prompts, name=name or output.stem, command=given, **of_plan)
     with resumable(journal_of(output)):
         profile = measured(plan, output)
     conclude(profile, output, allow_noise=allow_noise)
@@ -166,7 +165,12 @@ def calibrate(
 def plan_of(
     models: MeasurableModels, effort: Effort, prompts: Path | None, *, name: str, command: str, **options: Any
 ) -> CalibrationPlan:
-    """Return what to measure, see `calibrate`; warn of an API key sent in clear.
+    """Return what to measure; warn of an API key sent in clear.
+
+    Parameters
+    ----------
+    prompts : JSONL file of questions; None: those of the bundled task, for the bundled pair.
+    options : further fields of `calibrate.measuring.plan.CalibrationPlan`.
 
     Raises
     ------
@@ -215,7 +219,6 @@ def measured(plan: CalibrationPlan, output: Path) -> Profile:
     """
     from calibrate.measuring.calibration import calibrate_models
     from calibrate.models.servers import timeouts_as_such
-    from specplan.finishing import finished
     from specplan.planning.planned_speedup import PlannedSpeedup
 
     journal = journal_of(output)
@@ -232,6 +235,24 @@ def measured(plan: CalibrationPlan, output: Path) -> Profile:
         ) from None
     journal.unlink()
     return profile
+
+
+def finished(work: Coroutine[Any, Any, T]) -> T:
+    """Return what a coroutine returns; where a loop runs already, as in a notebook, from a thread of its own.
+
+    >>> async def two():
+    ...     return 2
+    >>> finished(two())
+    2
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 @contextmanager

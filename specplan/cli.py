@@ -90,7 +90,10 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
+)
 @click.version_option(__version__, prog_name="specplan", message="%(prog)s %(version)s")
 def cli() -> None:
     """Plan speculative reasoning: which method, which depth, what speedup, and how sure.
@@ -100,7 +103,7 @@ def cli() -> None:
 
 
 def exit_code(error: BaseException) -> int:
-    """Exit code of a failure (see the module's list)."""
+    """Return the exit code of a failure (see the module's list)."""
     if isinstance(error, UnstableMeasurementError):
         return 3
     if isinstance(error, (ParameterError, SchemaError, click.UsageError)):
@@ -131,9 +134,9 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         if os.environ.get("SPECPLAN_DEBUG"):
             raise
         words = sys.argv[1:] if argv is None else argv
-        click.echo(
-            _as_json(error, words) if _wants_json(words) else f"specplan: error: {_one_line(error, words)}", err=True
-        )
+        options = words[: words.index("--") if "--" in words else None]
+        text = _as_json(error, words) if "--json" in options else f"specplan: error: {_one_line(error, words)}"
+        click.echo(text, err=True)
         if isinstance(error, OSError):
             _silence_stdout()
         sys.exit(exit_code(error))
@@ -185,17 +188,6 @@ def _silence_stdout() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _command_of(argv: Sequence[str]) -> click.Command:
-    """The command that was typed, as far as its name goes."""
-    command: click.Command = cli
-    for word in argv:
-        inner = command.get_command(click.Context(command), word) if isinstance(command, click.Group) else None
-        if inner is None:
-            break
-        command = inner
-    return command
-
-
 _KNOWN_AS: Final = {
     "level": "risk",
     "n_answers": "answers",
@@ -206,14 +198,18 @@ _KNOWN_AS: Final = {
     "path": "timeline",
 }
 """Names of parameters within, and the options that set them, where a command has such an option."""
-
-_EXTRAS: Final = dict.fromkeys(("torch", "transformers", "tokenizers", "psutil"), "torch")
-"""Modules that a plain installation lacks, and the extra that brings each."""
+_OF_TORCH: Final = ("torch", "transformers", "tokenizers", "psutil")
+"""Modules that a plain installation lacks, and the extra `torch` brings."""
 
 
 def _as_typed(error: ParameterError, argv: Sequence[str]) -> str:
     """The error with the name of the option that the user typed, where it is about one."""
-    command = _command_of(argv)
+    command: click.Command = cli
+    for word in argv:  # the command that was typed, as far as its name goes
+        inner = command.get_command(click.Context(command), word) if isinstance(command, click.Group) else None
+        if inner is None:
+            break
+        command = inner
     named = _named(error.name, command) or _named(_KNOWN_AS.get(error.name, ""), command)
     if named is None or not any(name in argv for name in named.opts) or not _is_value_of(named, error.value, argv):
         named = _typed_for(error.value, command, argv) or named
@@ -250,14 +246,9 @@ def _typed_for(value: object, command: click.Command, argv: Sequence[str]) -> cl
     return arguments[max(words.index(value) - len(words), -len(arguments))]  # the last words are the arguments
 
 
-def _one_line(error: BaseException, argv: Sequence[str] = ()) -> str:
+def _one_line(error: BaseException, argv: Sequence[str]) -> str:
     """The error in one line that can be shown: no control characters, and not the whole of a long name."""
     return shown(" ".join(_message(error, argv).split()), _LONGEST_MESSAGE)
-
-
-def _wants_json(argv: Sequence[str]) -> bool:
-    """Whether the flag ``--json`` was typed; what follows ``--`` is no option."""
-    return "--json" in argv[: argv.index("--") if "--" in argv else None]
 
 
 def _as_json(error: BaseException, argv: Sequence[str]) -> str:
@@ -287,6 +278,6 @@ def _message(error: BaseException, argv: Sequence[str]) -> str:
         return _as_typed(error, argv) if isinstance(error, ParameterError) else str(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{shown(str(error.filename))}: {error.strerror}" if error.filename else error.strerror
-    if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
-        return f"this needs {error.name}: pip install 'specplan[{_EXTRAS[error.name]}]'"
+    if isinstance(error, ModuleNotFoundError) and error.name in _OF_TORCH:
+        return f"this needs {error.name}: pip install 'specplan[torch]'"
     return f"internal error, {type(error).__name__}: {error} (SPECPLAN_DEBUG=1 shows where)"

@@ -11,7 +11,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import chain, count, zip_longest
+from itertools import count, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -53,10 +53,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _STEERING: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that steer a terminal or turn the direction of text, and half characters, which cannot be written."""
-
 SCREEN: Final = 80
 """Columns of a terminal: what is printed without -v fits them, piped too."""
-
 _NARROWEST: Final = 12
 """Columns that text is wrapped to at least."""
 
@@ -105,7 +103,7 @@ class OutputFile(click.Path):
 
 
 def output_options(command: F) -> F:
-    """Give a command ``-o/--output`` and ``--force``; call `check_output` before the work and `deliver` after it."""
+    """Give a command ``-o/--output`` and ``--force``; see `check_output` and `deliver`."""
     command = click.option("--force", is_flag=True, help="Overwrite the output file if there is one.")(command)
     return click.option("-o", "--output", type=OutputFile(), help="Write the result to this file instead of stdout.")(
         command
@@ -194,19 +192,15 @@ def _files_of(context: click.Context | None) -> tuple[dict[str, Path], dict[str,
         if isinstance(option.type, OutputFile):
             outputs[name] = value
         elif isinstance(option.type, (InputName, click.Path)):
-            inputs[name] = [Path(one) for word in several(value) for one in _names_in(word, option.type)]
+            lists = isinstance(option.type, InputName) and option.type.lists
+            parts = [part for word in several(value) if lists for part in str(word).split(",") if part]
+            inputs[name] = [Path(one) for one in (*several(value), *parts)]
     return outputs, inputs
 
 
 def several(value: Any) -> tuple[Any, ...]:
     """Return the values of an option that may be repeated, the one value of another."""
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
-
-
-def _names_in(word: Any, kind: click.ParamType) -> list[Any]:  # type: ignore[type-arg]  # as above
-    """What a word names: the word, and the parts of a list."""
-    parts = str(word).split(",") if isinstance(kind, InputName) and kind.lists else []
-    return [word, *(part for part in parts if part)]
 
 
 def _check_place(name: str, path: Path, *, force: bool) -> None:
@@ -302,17 +296,13 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, width: int 
         if widths[widest] <= _NARROWEST:
             break
         widths[widest] -= 1
-    lines = [list(_in_columns(row, widths, numeric)) for row in [headings, *rows]]
-    rule = "  ".join("-" * width for width in widths)
-    return "\n".join(chain(lines[0], [rule], *lines[1:]))
-
-
-def _in_columns(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
-    """The lines of a row: as many as its longest cell needs."""
-    wrapped = [textwrap.wrap(c, w) if len(c) > w else [c] for c, w in zip(row, widths, strict=True)]
-    for cells in zip_longest(*wrapped, fillvalue=""):
-        placed = zip(cells, widths, right, strict=True)
-        yield "  ".join(f"{c:>{w}}" if at_right else f"{c:<{w}}" for c, w, at_right in placed).rstrip()
+    lines: list[str] = []
+    for row in [headings, ["-" * width for width in widths], *rows]:
+        wrapped = [textwrap.wrap(c, w) if len(c) > w else [c] for c, w in zip(row, widths, strict=True)]
+        for cells in zip_longest(*wrapped, fillvalue=""):
+            placed = zip(cells, widths, numeric, strict=True)
+            lines.append("  ".join(f"{c:>{w}}" if right else f"{c:<{w}}" for c, w, right in placed).rstrip())
+    return "\n".join(lines)
 
 
 def narrow(columns: Sequence[tuple[str, Sequence[str]]], *, long: int = 0) -> str:

@@ -5,7 +5,7 @@ A number outside, NaN, infinity and what is no number are refused before anythin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import click
@@ -81,7 +81,7 @@ class Number(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
     name = "float"
 
     def __init__(self, low: float, high: float, *, ends: str = "[]") -> None:
-        self._inside = _inside(low, high, ends)
+        self.low, self.high, self.ends = low, high, ends
         self.rule = f"must be a number in {ends[0]}{low:g}, {high:g}{ends[1]}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -90,7 +90,10 @@ class Number(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
             number = float(value)
         except (ValueError, TypeError):
             raise ParameterError(typed(param), value, self.rule) from None
-        if not self._inside(number):
+        # NaN compares false with everything, so it is inside of nothing.
+        above = self.low <= number if self.ends[0] == "[" else self.low < number
+        below = number <= self.high if self.ends[1] == "]" else number < self.high
+        if not (above and below):
             raise ParameterError(typed(param), number, self.rule)
         return number
 
@@ -118,13 +121,6 @@ class ListOf(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
         return str(value)
 
 
-def _inside(low: float, high: float, ends: str) -> Callable[[float], bool]:
-    # NaN compares false with everything, so it is inside of nothing.
-    return lambda number: (
-        (low <= number if ends[0] == "[" else low < number) and (number <= high if ends[1] == "]" else number < high)
-    )
-
-
 def typed(param: click.Parameter | None) -> str:
     """The name of an option as it is typed, of an argument as help shows it."""
     if param is None:
@@ -134,17 +130,13 @@ def typed(param: click.Parameter | None) -> str:
 
 ANSWERS: Final = WholeNumber(2, 10_000)
 """Answers to simulate or to ask for: 10,000 of 100 steps take minutes."""
-
 WINDOW: Final = WholeNumber(1, 1024)
 """k1, k2, width: in flight at once."""
-
 PARALLEL: Final = WholeNumber(1, 65_536)
 """Positions in flight, tokens side by side, batch sizes."""
-
 GPUS: Final = WholeNumber(1, 1024)
 CORES: Final = WholeNumber(0, 4095)
 """Number of a CPU core."""
-
 TOKENS: Final = WholeNumber(1, 10_000_000)
 SPREAD: Final = Number(0.0, 4.0)
 """Standard deviation / mean: 1 for exponential lengths."""
@@ -157,13 +149,10 @@ TEMPERATURE: Final = Number(0.0, 100.0)
 SECONDS: Final = Number(0.0, 1e6, ends="(]")
 MICROSECONDS: Final = Number(1e-6, 1e9)
 """Seconds of a drawing: less than a microsecond shows nothing."""
-
 MILLISECONDS: Final = Number(0.0, 1e9, ends="(]")
 RATE: Final = Number(0.0, 1e6, ends="(]")
 """Arrivals per second."""
-
 COST: Final = Number(0.0, 1e9)
 """Cost of one verification, in any unit."""
-
 PRICE: Final = Number(0.0, 1e6)
 """Dollars of a GPU and hour."""

@@ -90,30 +90,26 @@ class Acceptance(Result):
             ["–" if cell is None else str(cell) if name == "k" else f"{cell:.4f}" for name, cell in row.items()]
             for row in self.records()
         ]
-        below = list(self._below())
+        curve = self.curve
+        below = [f"read as {self.convention}"] if self.convention else []
+        if curve.hit_rate is None:
+            below += ["passes without a draft: not known, so tokens per pass are at most the length with bonus"]
+        else:
+            tokens = ", ".join(f"{curve.tokens_per_pass(k):.3f}" for k in range(1, curve.k + 1))
+            below += [f"{100 * curve.hit_rate:.1f} % of the passes have a draft; tokens per pass at each K: {tokens}"]
+        if self.stats is not None:
+            ranges = ", ".join(f"{first}-{last}: {k}" for first, last, k in self.stats.schedule().ranges)
+            below.append(f"best K by batch size: {ranges}")
         if verbose:
-            below.insert(
-                0,
+            meaning = (
                 "per position: unconditional, the draft is accepted up to it; conditional, given that it was up to the "
                 "one before. For drafts of K tokens, per draft: mean acceptance length with and without the bonus "
-                "token, accepted over drafted tokens.",
+                "token, accepted over drafted tokens."
             )
+            below = [meaning, *below]
         else:
             below = [textwrap.fill(line, SCREEN, subsequent_indent="  ") for line in [*below, "What they mean: -v."]]
         return "\n\n".join([textwrap.fill(self.headline(), SCREEN), table(heads, rows), "\n".join(below)])
-
-    def _below(self) -> list[str]:
-        curve = self.curve
-        lines = [f"read as {self.convention}"] if self.convention else []
-        if curve.hit_rate is None:
-            lines += ["passes without a draft: not known, so tokens per pass are at most the length with bonus"]
-        else:
-            tokens = ", ".join(f"{curve.tokens_per_pass(k):.3f}" for k in range(1, curve.k + 1))
-            lines += [f"{100 * curve.hit_rate:.1f} % of the passes have a draft; tokens per pass at each K: {tokens}"]
-        if self.stats is not None:
-            ranges = ", ".join(f"{first}-{last}: {k}" for first, last, k in self.stats.schedule().ranges)
-            lines.append(f"best K by batch size: {ranges}")
-        return lines
 
     def written(self, form: str, *, model: str = "model", mode: str = "default", max_batch: int | None = None) -> str:
         """Return it in another format: csv, vllm-dynamic, vllm-schedule or lengths.
@@ -183,8 +179,8 @@ def _read(of: Any, form: str, model: str | None, mode: str | None, k: int | None
     sources = [str(one) for one in of] if several else [str(of)] if isinstance(of, (str, Path)) else []
     if len(sources) > 1 and known not in ("auto", "metrics"):
         raise ParameterError("sources", ", ".join(sources), f"must be one file of the format {known}")
-    if known == "auto":
-        known = "profile" if not sources or (len(sources) == 1 and _is_profile(sources[0])) else "auto"
+    if known == "auto" and (not sources or (len(sources) == 1 and _is_profile(sources[0]))):
+        known = "profile"
     if known == "profile":
         given = profile(sources[0]) if sources else of
         return Acceptance(curve=curve_of(given), stats=dynamic_stats_of(given))

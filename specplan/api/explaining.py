@@ -13,7 +13,7 @@ from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS
 from calibrate.record.files import read_text
 from sim.catalogue import choice
 from specplan.api.planning import profile as profile_of
-from specplan.live.drift.offline import Drift, token_drift
+from specplan.live.drift.offline import token_drift
 from specplan.live.explaining.costs import Named, Point
 from specplan.live.explaining.explanation import explained, point_of
 from specplan.live.explaining.reading import Reading, read_metrics
@@ -40,7 +40,6 @@ __all__ = ["Explained", "Metrics", "explain"]
 
 Metrics: TypeAlias = "str | Path"
 """Result of ``GET /metrics``: a file, or the text itself, which has several lines."""
-
 _WHAT: Final = "Prometheus metrics"
 _CONTEXT: Final = 2048.0
 """Cached tokens of a sequence where the readings do not show them."""
@@ -109,6 +108,8 @@ def explain(
     if adaptive and profile is not None:
         rule = "counts what its policy verified, which no profile predicts: leave out the profile"
         raise ParameterError("adaptive", adaptive, rule)
+    if method is not None and profile is None:
+        raise ParameterError("method", method, "needs a profile: it chooses a record of the profile")
     readings = _readings([sources] if isinstance(sources, str) else list(sources), seconds)
     points, plain_cache = _baselines(baseline, chunk, readings[-1].engine)
     explanation = explained(
@@ -122,12 +123,10 @@ def explain(
         adaptive=adaptive,
         seed=seed,
     )
-    drift: Drift | None = None
+    drift = None
     if profile is not None:
         parts = windows(readings) or [work_of(readings)]
         drift = token_drift(parts, profile_of(profile), method=method, false_alarm=false_alarm)
-    elif method is not None:
-        raise ParameterError("method", method, "needs a profile: it chooses a record of the profile")
     return Explained(explanation=explanation, drift=drift)
 
 
@@ -169,8 +168,7 @@ def _baselines(given: Metrics | Sequence[Metrics], chunk: int, engine: str) -> t
             raise ParameterError("baseline", str(one), "must be a file, or two files with a comma between them")
         if len(paths) == 1 and not _is_text(one) and is_benchmark(Path(one), _WHAT):
             run = read_benchmarks(str(one))[0]
-            point = Point(k=run.k, seconds=run.round_s, batch=max(run.concurrency, 1.0), source=run.source)
-            points.append(point)
+            points.append(Point(k=run.k, seconds=run.round_s, batch=max(run.concurrency, 1.0), source=run.source))
             continue
         whole = work_of([_reading(path) for path in paths])
         if whole.engine != engine or (whole.speculates and not whole.k):

@@ -20,7 +20,7 @@ _SHORT: Final = (
     *("as assumed", "lengths", "+ lag 1", "+ draft", "verdicts", "sticky", "siblings", "parallel", "requests"),
     *("ends", "all"),
 )
-"""Headings of the conditions."""
+"""Headings of `sim.gaps.worlds.CONDITIONS`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -36,7 +36,7 @@ class Methods(Result):
         return [
             {
                 **{"name": one.name, "level": one.level, "title": one.title, "paper": one.paper},
-                **{"knobs": ", ".join(knob.name for knob in one.knobs), "asks": _models_of(one)},
+                **{"knobs": ", ".join(knob.name for knob in one.knobs), "asks": ", ".join(("target", *one.roles))},
                 **{"exact": one.exact, "measured": one.measured, "closed_form": one.closed_form},
             }
             for one in self.methods
@@ -112,15 +112,11 @@ def gaps() -> Gaps:
     return Gaps(cells=tuple(committed_cells()))
 
 
-def _models_of(one: Method) -> str:
-    return ", ".join(("target", *one.roles))
-
-
 def _describe(one: Method) -> str:
     rows = [
         ["paper", one.paper],
         ["level", one.level],
-        ["needs", _models_of(one)],
+        ["needs", ", ".join(("target", *one.roles))],
         ["exact", one.exact],
         ["measured", one.measured],
         ["closed form", one.closed_form or "none"],
@@ -152,19 +148,19 @@ def gaps_text(cells: Sequence[Cell]) -> str:
     """Return the table for a reader: a row per method, a column per broken assumption."""
     from sim.gaps.worlds import CONDITIONS
 
-    headings = dict(zip(CONDITIONS, _SHORT, strict=True))
     by_place = {(cell.case, cell.condition): cell for cell in cells}
     rows = []
     for case in dict.fromkeys(cell.case for cell in cells):
-        cells_of_case = [by_place.get((case, condition)) for condition in CONDITIONS]
-        assert cells_of_case[0] is not None
-        exact = f"{100.0 * cells_of_case[0].gap:+.1f} ± {100.0 * cells_of_case[0].gap_stderr:.1f}"
-        rows.append([case, f"{cells_of_case[0].closed_form:.3f}", exact, *map(_shown, cells_of_case[1:])])
+        first, *others = (by_place.get((case, condition)) for condition in CONDITIONS)
+        assert first is not None
+        shown = ("–" if cell is None else f"{100.0 * cell.gap:+.1f}" for cell in others)
+        exact = f"{100.0 * first.gap:+.1f} ± {100.0 * first.gap_stderr:.1f}"
+        rows.append([case, f"{first.closed_form:.3f}", exact, *shown])
     worst = max(cell.gap_stderr for cell in cells)
     lines = [
         f"Closed form / simulated speedup - 1, in %, ± at most {100.0 * worst:.1f}; > 0: the form promises too much",
         "",
-        table(["method", "closed form", *headings.values()], rows),
+        table(["method", "closed form", *_SHORT], rows),
         "",
         *_legend(),
     ]
@@ -192,7 +188,3 @@ def _legend() -> list[str]:
     ]
     others = without_closed_form()
     return [*lines, *([f"Not tabulated: {', '.join(others)}."] if others else [])]
-
-
-def _shown(cell: Cell | None) -> str:
-    return "–" if cell is None else f"{100.0 * cell.gap:+.1f}"

@@ -12,9 +12,7 @@ from specplan.show.plans import ProfilePlan
 
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
-    from specplan.planning.loads.load_plan import LoadPlan
-    from specplan.planning.planner import Plan
-    from specplan.worlds.request import Limits, Load
+    from specplan.worlds.request import Load
 
 __all__ = ["GpusPlan", "LoadsPlan", "ProfilePlan", "plan", "plan_gpus", "plan_models", "profile", "profiles"]
 
@@ -102,6 +100,7 @@ def plan(
     ParameterError : an argument outside its range, or an unknown name.
     CalibrationError : the profile's timings are not enough for a cost model.
     """
+    from calibrate.replay.trials import Trials
     from sim.catalogue import choice
     from sim.configuration import RULE_NAMES
     from specplan.planning import planner
@@ -109,6 +108,8 @@ def plan(
     from specplan.planning.candidates import Request
     from specplan.planning.latency import timed
     from specplan.planning.loads.click_options import bounds_of
+    from specplan.planning.loads.from_profile import FromProfile
+    from specplan.planning.loads.load_plan import LoadPlan
     from specplan.worlds.drafters.naming import methods_named
     from theory.errors import ParameterError
 
@@ -127,17 +128,20 @@ def plan(
         max_accuracy_loss=max_accuracy_loss,
     )
     loads = _loads(concurrency, rate, burstiness)
-    bounds = {"slo_ttft": slo_ttft, "slo_tpot": slo_tpot, "max_accuracy_loss": max_accuracy_loss}
-    limits = bounds_of(bounds)
+    limits = bounds_of({"slo_ttft": slo_ttft, "slo_tpot": slo_tpot, "max_accuracy_loss": max_accuracy_loss})
     if not loads and (limits.binding or copies != 1):
         unused = {"slo_ttft": slo_ttft, "slo_tpot": slo_tpot, "copies": copies if copies != 1 else None}
         name, value = next((name, value) for name, value in unused.items() if value is not None)
         raise ParameterError(name, value, "has no use without a load: give concurrency or rate too")
-    ranking = planner.plan(timings.profile, request, progress=progress)
+    ranking, under_load = planner.plan(timings.profile, request, progress=progress), None
+    if loads:  # the rows that are not ruled out, under load
+        planned = [row.prediction for row in ranking.rows if not row.ruled_out]
+        simulator = FromProfile(Trials(timings.profile), planned, copies=copies, ends=limits.binding)
+        under_load = LoadPlan.of(simulator, loads, limits, progress=progress)
     return ProfilePlan(
         ranking=ranking,
         timings=timings,
-        loads=_under_load(timings.profile, ranking, loads, limits, copies) if loads else None,
+        loads=under_load,
         advice=advise(timings.profile, ranking.best.prediction.configuration),
     )
 
@@ -161,17 +165,6 @@ def _loads(concurrency: int | Sequence[int], rate: float | Sequence[float], burs
 
 def _several(values: float | Sequence[float]) -> Sequence[float]:
     return values if isinstance(values, Sequence) and not isinstance(values, str) else (values,)
-
-
-def _under_load(profile: Profile, ranking: Plan, loads: Sequence[Load], limits: Limits, copies: int) -> LoadPlan:
-    """The rows of a plan that are not ruled out, under load."""
-    from calibrate.replay.trials import Trials
-    from specplan.planning.loads.from_profile import FromProfile
-    from specplan.planning.loads.load_plan import LoadPlan
-
-    planned = [row.prediction for row in ranking.rows if not row.ruled_out]
-    simulator = FromProfile(Trials(profile), planned, copies=copies, ends=limits.binding)
-    return LoadPlan.of(simulator, loads, limits, progress=progress)
 
 
 def plan_models(

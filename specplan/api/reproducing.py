@@ -64,7 +64,13 @@ def reproduce(which: str, folder: str | Path | None = None) -> Reproduced | Repr
         return _reproduced(chosen)
     if folder is None:
         raise ParameterError("folder", None, "must be given: the folder of the tables, or one of them")
-    return _operators(Path(folder)) if chosen == "operators" else _scored(chosen, Path(folder))
+    if chosen != "operators":
+        return _scored(chosen, Path(folder))
+    from specplan.check.scoreboard.operators import operator_errors
+    from specplan.check.scoreboard.tables import table_files
+
+    with progress("predicting operators", len(table_files(Path(folder)))) as step_done:
+        return OperatorsScored(errors=tuple(operator_errors(Path(folder), step_done)))
 
 
 def _reproduced(name: str) -> Reproduced:
@@ -84,11 +90,3 @@ def _scored(which: str, folder: Path) -> Scored:
             return stack.enter_context(progress("predicting rows", total))
 
         return Scored(board=board_of(folder, start))
-
-
-def _operators(folder: Path) -> OperatorsScored:
-    from specplan.check.scoreboard.operators import operator_errors
-    from specplan.check.scoreboard.tables import table_files
-
-    with progress("predicting operators", len(table_files(folder))) as step_done:
-        return OperatorsScored(errors=tuple(operator_errors(folder, step_done)))

@@ -80,7 +80,40 @@ class Simulated(Result):
 
     def text(self, *, verbose: bool = False) -> str:
         """Return the text of ``specplan simulate``, with ``verbose`` that of ``specplan simulate -v``."""
-        return _as_text(self, verbose=verbose)
+        p = self.prediction
+        c, s = p.configuration, p.speedup
+        rows = [
+            ["speedup over plain decoding", f"{s.value:.3f}", f"95 % interval {s.low:.3f} – {s.high:.3f}"],
+            ["seconds per answer", f"{p.seconds_per_answer:.4g}", f"plain decoding {p.baseline_seconds:.4g}"],
+            ["draft steps in the answer", f"{100 * p.accepted:.1f} %", ""],
+            ["target sequences in flight", f"{p.peak_sequences}", "at the peak"],
+            ["tokens per target pass", f"{p.tokens_per_pass:.3f}", ""],
+            ["discarded draft tokens", f"{p.wasted_draft:.3f}", "per committed token"],
+            ["discarded target tokens", f"{p.wasted_target:.3f}", "per committed token"],
+            *self._loaded_rows(),
+            *_accuracy(p),
+        ]
+        parts = ", ".join(f"{name} ±{100 * value:.1f} %" for name, value in p.errors.items())
+        every = {**c.knobs, **c.token_knobs, "k2": c.k2}
+        knobs = ", ".join(f"{name} = {value}" for name, value in every.items() if value is not None)
+        title = textwrap.fill(f"{label(c)} on {self.profile}: {knobs}; {p.speedup.n} answers", SCREEN)
+        lines = [title, "", table(["quantity", "value", ""], rows), "", f"The interval covers: {parts}."]
+        if verbose:
+            lines += [f"- {note}" for note in p.notes]
+        elif p.notes:
+            lines.append("Assumptions: -v.")
+        return "\n".join(lines)
+
+    def _loaded_rows(self) -> list[list[str]]:
+        if self.loaded is None or self.concurrency is None:
+            return []
+        n, s, busy = self.concurrency, self.loaded.gain, self.loaded.served.busy
+        seconds, busiest = n / self.loaded.answers_per_s, max(busy, key=busy.__getitem__)
+        plain = f"plain decoding {seconds * s.value:.4g}; {busiest} busy {100 * busy[busiest]:.0f} %"
+        return [
+            [f"speedup with {n} answers at once", f"{s.value:.3f}", f"95 % interval {s.low:.3f} – {s.high:.3f}"],
+            [f"seconds per answer, {n} at once", f"{seconds:.4g}", plain],
+        ]
 
 
 def simulate(
@@ -119,22 +152,13 @@ def simulate(
     if places and not given.engines:
         raise ParameterError("place", given.name, "needs a profile with timings: engines of published ones are drawn")
     predictor = Predictor(given, n_answers=n_answers, corruption=corruption, places=places)
-    prediction = predictor.predict(configuration)
-    return Simulated(
-        predictor=predictor,
-        prediction=prediction,
-        concurrency=concurrency,
-        loaded=None if concurrency is None else _loaded(predictor, prediction, concurrency),
-    )
-
-
-def _loaded(predictor: Predictor, prediction: Prediction, concurrency: int) -> LoadRow:
-    """Simulate concurrent answers on shared engines, with the method and with plain decoding."""
-    with progress(f"simulating {concurrency} answers at once", 1) as step_done:
-        simulator = FromProfile(predictor.trials, [prediction])
-        loaded = row_at(simulator, simulator.option(prediction.configuration), simulator.plain, concurrency)
-        step_done()
-    return loaded
+    prediction, loaded = predictor.predict(configuration), None
+    if concurrency is not None:
+        with progress(f"simulating {concurrency} answers at once", 1) as step_done:
+            simulator = FromProfile(predictor.trials, [prediction])
+            loaded = row_at(simulator, simulator.option(prediction.configuration), simulator.plain, concurrency)
+            step_done()
+    return Simulated(predictor=predictor, prediction=prediction, concurrency=concurrency, loaded=loaded)
 
 
 def save_timeline(timeline: Timeline, path: Path, *, until: float | None = None) -> None:
@@ -148,43 +172,6 @@ def save_timeline(timeline: Timeline, path: Path, *, until: float | None = None)
         until = timeline.commits[_SHOWN_STEPS - 1].time
     with replacing(path) as temporary:
         draw(timeline, temporary, until=until)
-
-
-def _as_text(result: Simulated, *, verbose: bool) -> str:
-    p = result.prediction
-    c, s = p.configuration, p.speedup
-    rows = [
-        ["speedup over plain decoding", f"{s.value:.3f}", f"95 % interval {s.low:.3f} – {s.high:.3f}"],
-        ["seconds per answer", f"{p.seconds_per_answer:.4g}", f"plain decoding {p.baseline_seconds:.4g}"],
-        ["draft steps in the answer", f"{100 * p.accepted:.1f} %", ""],
-        ["target sequences in flight", f"{p.peak_sequences}", "at the peak"],
-        ["tokens per target pass", f"{p.tokens_per_pass:.3f}", ""],
-        ["discarded draft tokens", f"{p.wasted_draft:.3f}", "per committed token"],
-        ["discarded target tokens", f"{p.wasted_target:.3f}", "per committed token"],
-    ]
-    if result.loaded is not None and result.concurrency is not None:
-        rows += _loaded_rows(result.concurrency, result.loaded)
-    rows += _accuracy(p)
-    parts = ", ".join(f"{name} ±{100 * value:.1f} %" for name, value in p.errors.items())
-    every = {**c.knobs, **c.token_knobs, "k2": c.k2}
-    knobs = ", ".join(f"{name} = {value}" for name, value in every.items() if value is not None)
-    title = textwrap.fill(f"{label(c)} on {result.profile}: {knobs}; {p.speedup.n} answers", SCREEN)
-    lines = [title, "", table(["quantity", "value", ""], rows), "", f"The interval covers: {parts}."]
-    if verbose:
-        lines += [f"- {note}" for note in p.notes]
-    elif p.notes:
-        lines.append("Assumptions: -v.")
-    return "\n".join(lines)
-
-
-def _loaded_rows(n: int, row: LoadRow) -> list[list[str]]:
-    s, busy, seconds = row.gain, row.served.busy, n / row.answers_per_s
-    busiest = max(busy, key=busy.__getitem__)
-    plain = f"plain decoding {seconds * s.value:.4g}; {busiest} busy {100 * busy[busiest]:.0f} %"
-    return [
-        [f"speedup with {n} answers at once", f"{s.value:.3f}", f"95 % interval {s.low:.3f} – {s.high:.3f}"],
-        [f"seconds per answer, {n} at once", f"{seconds:.4g}", plain],
-    ]
 
 
 def _accuracy(p: Prediction) -> list[list[str]]:

@@ -52,40 +52,33 @@ def theorems(
     """
     if jobs < 1:
         raise ParameterError("jobs", jobs, "must be at least 1")
-    chosen = (claim_of(claim),) if claim else _filtered(_of_paper(paper), verdict, severity)
-    # a single claim is cheap to derive and means little without its evidence
-    derived = _derived(chosen, jobs, thorough=thorough) if (verify or claim) and chosen else {}
+    chosen = (claim_of(claim),) if claim else _filtered(paper, verdict, severity)
+    derived: dict[str, Verification] = {}
+    if (verify or claim) and chosen:  # a single claim is cheap to derive and means little without its evidence
+        with progress("deriving verdicts", len(chosen)) as step_done:
+            results = verify_all(
+                [item.id for item in chosen],
+                jobs=min(jobs, len(chosen)),
+                effort=THOROUGH if thorough else QUICK,
+                progress=lambda _result: step_done(),
+            )
+        derived = {result.id: result for result in results}
     return Theorems(claims=chosen, derived=derived, in_full=bool(claim))
 
 
-def _of_paper(paper: str | None) -> tuple[Claim, ...]:
-    """The claims of the ledger, or of one paper."""
-    if paper is None:
-        return claims()
-    wanted = paper.casefold()
-    chosen = tuple(c for c in claims() if c.paper.casefold().startswith(wanted) or c.id.casefold().startswith(wanted))
-    if not chosen:
-        papers = ", ".join(dict.fromkeys(c.paper for c in claims()))
-        raise ParameterError("paper", paper, f"must begin the name of one of {papers}, or an id")
-    return chosen
-
-
-def _filtered(chosen: Sequence[Claim], verdict: str | None, severity: str | None) -> tuple[Claim, ...]:
-    """Those of a verdict and of a severity; an empty list is an answer too."""
+def _filtered(paper: str | None, verdict: str | None, severity: str | None) -> tuple[Claim, ...]:
+    """The claims of a paper, a verdict and a severity, where these are given; none is an answer too."""
+    chosen: Sequence[Claim] = claims()
+    if paper is not None:
+        wanted = paper.casefold()
+        chosen = [c for c in chosen if c.paper.casefold().startswith(wanted) or c.id.casefold().startswith(wanted)]
+        if not chosen:
+            papers = ", ".join(dict.fromkeys(c.paper for c in claims()))
+            raise ParameterError("paper", paper, f"must begin the name of one of {papers}, or an id")
     if severity is not None:
         grave = choice("severity", severity, tuple(one.value for one in Severity))
         chosen = [item for item in chosen if severity_of(item.id) == grave]
-    wanted = None if verdict is None else choice("verdict", verdict, tuple(one.value for one in Verdict))
-    return tuple(item for item in chosen if wanted is None or item.verdict == wanted)
-
-
-def _derived(chosen: Sequence[Claim], jobs: int, *, thorough: bool) -> dict[str, Verification]:
-    """Derive the verdicts, with a bar on stderr."""
-    with progress("deriving verdicts", len(chosen)) as step_done:
-        results = verify_all(
-            [item.id for item in chosen],
-            jobs=min(jobs, len(chosen)),
-            effort=THOROUGH if thorough else QUICK,
-            progress=lambda _result: step_done(),
-        )
-    return {result.id: result for result in results}
+    if verdict is not None:
+        judged = choice("verdict", verdict, tuple(one.value for one in Verdict))
+        chosen = [item for item in chosen if item.verdict == judged]
+    return tuple(chosen)

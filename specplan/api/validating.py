@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from calibrate.models.servers import timeouts_as_such
 from calibrate.record.files import replacing
 from specplan.api.planning import profile as profile_of
+from specplan.calibrating import finished
 from specplan.check.validating import text as texts
 from specplan.check.validating import under_load, validation
-from specplan.check.validating.questions import named, to_ask
+from specplan.check.validating.questions import Questions, named, to_ask
 from specplan.check.validating.under_load import LoadValidation
 from specplan.check.validating.validation import Validation
-from specplan.finishing import finished
 from specplan.output import progress
 from specplan.planning.advice import Advice, advise
 from specplan.show.rendering import as_text
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from specplan.show.page import Report
 
 __all__ = ["Validated", "ValidatedUnderLoad", "validate", "validate_under_load"]
+
+T = TypeVar("T")
 
 Configurations: TypeAlias = "str | Configuration | Sequence[str | Configuration]"
 
@@ -150,21 +153,8 @@ def validate(
     predictions = validation.predict_all(given, chosen)
     n_plain = validation.plain_answers(len(predictions)) if n_plain is None else n_plain
     parts = len(questions.problems) * (len(predictions) + n_plain)
-    with progress(f"validating {given.name}", parts) as step_done, timeouts_as_such():
-        result = finished(
-            validation.validate(
-                given,
-                predictions,
-                models,
-                questions.problems,
-                n_plain=n_plain,
-                truth=questions.truth,
-                source=questions.source,
-                seed=seed,
-                journal=journal,
-                progress=lambda part: step_done(),
-            )
-        )
+    work = partial(validation.validate, given, predictions, models, questions.problems, n_plain=n_plain)
+    result = _finished(work, given, questions, parts, seed=seed, journal=journal)
     advice = advise(given, result.fastest.prediction.configuration)
     return Validated(validation=result, profile=given, advice=advice)
 
@@ -204,20 +194,16 @@ def validate_under_load(
     models, questions = to_ask(given, n_answers, None if prompts is None else Path(prompts), seed, servers or {})
     under_load.check_rounds(len(questions.problems), n_rounds, loads)
     parts = (len(chosen) + 1) * len(loads) * (n_rounds + 1)
+    measured = under_load.validate_under_load
+    work = partial(measured, given, chosen, models, questions.problems, loads, n_rounds=n_rounds)
+    return ValidatedUnderLoad(validation=_finished(work, given, questions, parts, seed=seed, journal=journal))
+
+
+def _finished(
+    work: Callable[..., Coroutine[Any, Any, T]], given: Profile, questions: Questions, parts: int, **options: Any
+) -> T:
+    """Carry out a validation, with progress by its parts."""
     with progress(f"validating {given.name}", parts) as step_done, timeouts_as_such():
-        result = finished(
-            under_load.validate_under_load(
-                given,
-                chosen,
-                models,
-                questions.problems,
-                loads,
-                n_rounds=n_rounds,
-                truth=questions.truth,
-                source=questions.source,
-                seed=seed,
-                journal=journal,
-                progress=lambda part: step_done(),
-            )
+        return finished(
+            work(truth=questions.truth, source=questions.source, progress=lambda part: step_done(), **options)
         )
-    return ValidatedUnderLoad(validation=result)

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-READABLE = ("auto", "profile", "curve", "metrics", "benchmark", "vllm-dynamic", "vllm-requests", "lengths")
-WRITABLE = ("csv", "vllm-dynamic", "vllm-schedule", "lengths")
+_READABLE = "auto, profile, curve, metrics, benchmark, vllm-dynamic, vllm-requests, lengths"
 
 
 @click.command(name="acceptance")
 @click.argument("sources", type=InputName(), nargs=-1, required=True, metavar="SOURCE...")
-@click.option("--from", "source_format", default="auto", show_default=True, help=f"One of {', '.join(READABLE)}.")
-@click.option("--to", "target_format", help=f"Write one of {', '.join(WRITABLE)} instead of a table.")
+@click.option("--from", "source_format", default="auto", help=f"One of {_READABLE}.")
+@click.option(
+    "--to", "target_format", help="Write one of csv, vllm-dynamic, vllm-schedule, lengths instead of a table."
+)
 @click.option("--method", help="Method that drafted: mtp, eagle3, ngram, draft_model. Written to --json.")
 @click.option("--k", type=WholeNumber(1, 64), help="Tokens drafted per round, if the metrics do not have it (SGLang).")
 @click.option("--model", help="Model to read from a file of lengths, or its name in the file to write.")
@@ -33,11 +34,7 @@ WRITABLE = ("csv", "vllm-dynamic", "vllm-schedule", "lengths")
 )
 @result_options()
 def command(
-    sources: tuple[str, ...],
-    source_format: str,
-    target_format: str | None,
-    max_batch: int | None,
-    **options: Any,
+    sources: tuple[str, ...], source_format: str, target_format: str | None, max_batch: int | None, **options: Any
 ) -> Acceptance | str:
     """Read token acceptance from SOURCE, show it in every convention, or write it in another format.
 
@@ -50,9 +47,9 @@ def command(
     vllm-schedule: num_speculative_tokens_per_batch_size.
     """
     from sim.catalogue import choice
-    from specplan.api.acceptance import acceptance
+    from specplan.api.acceptance import FORMS, acceptance
 
-    known = choice("from", source_format, READABLE)
+    known = choice("from", source_format, FORMS)
     if max_batch is not None and target_format != "vllm-schedule":
         raise ParameterError("max-batch", max_batch, "needs --to vllm-schedule")
     result = acceptance(sources, form=known, **options)

@@ -19,7 +19,6 @@ __all__ = ["command", "sequence"]
     "--keep",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("runs/demo"),
-    show_default=True,
     help="Where to leave the profile and the timeline.",
 )
 @click.option("--k1", multiple=True, type=WINDOW, help="Values of k1 to validate. Default 1, 2, 4 and 8.")
@@ -33,7 +32,14 @@ def command(keep: Path, k1: tuple[int, ...]) -> None:
         keep.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ParameterError("keep", str(keep), f"must be a folder, or a place for one: {error.strerror}") from None
-    _run(keep, k1 or (1, 2, 4, 8))
+    from specplan.cli import cli
+
+    for arguments in sequence(keep, k1 or (1, 2, 4, 8)):
+        click.echo(f"\n$ specplan {' '.join(arguments)}\n")
+        with lines_on_log(arguments[0]):
+            status = cli.main(args=arguments, prog_name="specplan", standalone_mode=False)
+        if isinstance(status, int) and status:
+            raise click.exceptions.Exit(status)
 
 
 def sequence(folder: Path, k1: Sequence[int]) -> list[list[str]]:
@@ -49,14 +55,3 @@ def sequence(folder: Path, k1: Sequence[int]) -> list[list[str]]:
         ["simulate", "--profile", profile, "--k1", str(max(k1))],
         ["validate", "--profile", profile, *short.split(), "--k1", windows, "--timeline", timeline, "--force"],
     ]
-
-
-def _run(folder: Path, k1: Sequence[int]) -> None:
-    from specplan.cli import cli
-
-    for arguments in sequence(folder, k1):
-        click.echo(f"\n$ specplan {' '.join(arguments)}\n")
-        with lines_on_log(arguments[0]):
-            status = cli.main(args=arguments, prog_name="specplan", standalone_mode=False)
-        if isinstance(status, int) and status:
-            raise click.exceptions.Exit(status)

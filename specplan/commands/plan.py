@@ -12,6 +12,7 @@ from specplan.output import InputName, refuse_unused
 from specplan.planning.loads.click_options import DEPLOYMENT, LOADS, deployment_options
 from specplan.ranges import ANSWERS, PROBABILITY, WholeNumber
 from specplan.show.saving import result_options
+from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from specplan.show.loads.results import GpusPlan, LoadsPlan
@@ -45,7 +46,6 @@ _OF_FILES: Final = (
     "--latency",
     type=InputName(),
     default="auto",
-    show_default=True,
     help="Name or file of a profile whose timings replace those of the profile; 'auto' takes an installed latency "
     "profile of the same models if there is exactly one, 'none' takes none. Without --profile and --target: fitted "
     "times of passes (JSON), for --acceptance.",
@@ -65,21 +65,15 @@ _OF_FILES: Final = (
     "--max-parallel",
     type=WholeNumber(1, 4096),
     default=32,
-    show_default=True,
     help="Budget M: target sequences of an answer in flight times tokens per pass, at most. With --target: no bound.",
 )
 @click.option(
     "--methods",
     default="",
+    show_default=False,
     help="Comma-separated names of 'specplan methods', or mtp, eagle3, ngram, ... Default all but ablations.",
 )
-@click.option(
-    "--k1-max",
-    type=WholeNumber(1, 64),
-    default=8,
-    show_default=True,
-    help="Largest k1 (target steps in flight) to try.",
-)
+@click.option("--k1-max", type=WholeNumber(1, 64), default=8, help="Largest k1 (target steps in flight) to try.")
 @click.option(
     "--k2-max",
     type=WholeNumber(1, 1024),
@@ -100,14 +94,12 @@ _OF_FILES: Final = (
     "--max-accuracy-loss",
     type=PROBABILITY,
     default=0.05,
-    show_default=True,
     help="Share of right answers that a method may cost; others are ranked last.",
 )
 @click.option(
     "--copies",
     type=WholeNumber(1, 1024),
     default=1,
-    show_default=True,
     help="Copies of the profile's engines, over which the answers of --concurrency or --rate are distributed.",
 )
 @deployment_options
@@ -150,8 +142,10 @@ def _from_names(options: Mapping[str, Any], names: Sequence[str]) -> LoadsPlan |
 
 
 def _from_files(options: Mapping[str, Any], names: Sequence[str]) -> TracesPlan | TreePlan:
-    """The plan from recorded acceptance and fitted times."""
-    from specplan.api.traced import plan_traces
+    """The plan from recorded acceptance and fitted times of passes, see `specplan.readers.traced`."""
+    from specplan.planning.traced import BATCHES, DEPTHS, ranked_tree, traced_plan
+    from specplan.readers.traced import TracedRequest, read_latency, read_traced
+    from specplan.show.loads.traced import TracesPlan, TreePlan
 
     if not _is_typed("latency") or len(options["acceptance"]) != 1:
         raise click.UsageError("give --target, or one --acceptance FILE with --latency FILE (fitted times of passes)")
@@ -159,10 +153,19 @@ def _from_files(options: Mapping[str, Any], names: Sequence[str]) -> TracesPlan 
     refuse_unused([name for name in params if name not in _OF_FILES], "without --target or --profile")
     if isinstance(options["k"], str):
         raise click.UsageError("--k must be one number with --latency: tables by batch are for --target")
-    loads = [int(n) for n in options["concurrency"].split(",")] if options["concurrency"] else []
-    (acceptance,) = options["acceptance"]
-    others = {name: options[name] for name in ("k", "n_answers")}
-    return plan_traces(acceptance, options["latency"], methods=names, concurrency=loads, **others)
+    k, n_answers, concurrency = options["k"], options["n_answers"], options["concurrency"]
+    times, known = read_latency(options["latency"]), read_traced(options["acceptance"][0])
+    requests = [one for one in known if isinstance(one, TracedRequest)]
+    if requests:
+        loads = [int(n) for n in concurrency.split(",")] if concurrency else BATCHES
+        depths = DEPTHS if k is None else (k,)
+        plan = traced_plan(requests, times, drafters=names, batches=loads, depths=depths, sample=n_answers)
+        return TracesPlan(plan=plan)
+    for name, value in (("concurrency", concurrency), ("k", k), ("answers", n_answers)):
+        if value:
+            rule = "has no use with acceptance by rank, which is for one request: leave it out"
+            raise ParameterError(name, value, rule)
+    return TreePlan(fastest=ranked_tree([one for one in known if isinstance(one, float)], times, names))
 
 
 def _check_kind(profile: str | None, options: Mapping[str, Any]) -> None:
@@ -172,20 +175,15 @@ def _check_kind(profile: str | None, options: Mapping[str, Any]) -> None:
     if profile is not None and options["target"] is not None:
         raise click.UsageError("give --profile or --target, not both")
     if profile is None:
-        _refuse(("k2_max", "n_answers", "latency", "latency_folder", "copies"))
+        instead = {"k2_max": "--k fixes the tokens drafted per round", "copies": "--gpus says how many GPUs there are"}
+        for name in filter(_is_typed, ("k2_max", "n_answers", "latency", "latency_folder", "copies")):
+            option = next(one for one in click.get_current_context().command.params if one.name == name)
+            why = instead.get(name, "plans from names need no such option")
+            raise click.UsageError(f"{option.opts[-1]} needs --profile: {why}")
     said = [name.replace("_", "-") for name in (*DEPLOYMENT, *LOADS) if options[name] is not None]
     others = [name for name in said if name not in _OF_BOTH]
     if profile is not None and others:
         raise click.UsageError(f"--{others[0]} needs --target; with --profile go --{', --'.join(_OF_BOTH)}")
-
-
-def _refuse(names: Sequence[str]) -> None:
-    """Refuse options that only a profile has a use for."""
-    instead = {"k2_max": "--k fixes the tokens drafted per round", "copies": "--gpus says how many GPUs there are"}
-    for name in filter(_is_typed, names):
-        option = next(one for one in click.get_current_context().command.params if one.name == name)
-        why = instead.get(name, "plans from names need no such option")
-        raise click.UsageError(f"{option.opts[-1]} needs --profile: {why}")
 
 
 def _is_typed(name: str) -> bool:

@@ -48,16 +48,14 @@ def list_profiles(as_json: bool) -> None:
     if as_json:
         deliver(to_json({"schema": "specplan.profiles", "schema_version": 1, "profiles": known}), None)
         return
-    pairs = {(item["draft"], item["target"], item["source"]): None for item in known}
+    rows_of: dict[str, list[list[str]]] = {}
+    for item in known:
+        heading = f"{item['draft']} drafts for {item['target']} ({item['source']}):"
+        rows_of.setdefault(heading, []).append([item["name"], item["alpha1"], item["c1"]])
     blocks = []
-    for draft, target, source in pairs:
-        rows = [
-            [item["name"], item["alpha1"], item["c1"]]
-            for item in known
-            if (item["draft"], item["target"], item["source"]) == (draft, target, source)
-        ]
-        heading = textwrap.fill(f"{draft} drafts for {target} ({source}):", SCREEN, break_on_hyphens=False)
-        blocks.append(f"{heading}\n\n{table(['profile', 'alpha1', 'c1'], rows)}")
+    for heading, rows in rows_of.items():
+        shown = textwrap.fill(heading, SCREEN, break_on_hyphens=False)
+        blocks.append(f"{shown}\n\n{table(['profile', 'alpha1', 'c1'], rows)}")
     below = "alpha1: share of draft steps that are accepted; c1: draft step time / target step time. ± half-width."
     deliver("\n\n".join([*blocks, textwrap.fill(below, SCREEN)]), None)
 
@@ -104,14 +102,8 @@ def schema() -> str:
 @command.command()
 @click.argument("first", type=InputName())
 @click.argument("second", type=InputName())
-@click.option(
-    "--confidence",
-    type=CONFIDENCE,
-    default=0.95,
-    show_default=True,
-    help="1 minus the error rate of all tests together.",
-)
-@click.option("--plan/--no-plan", "with_plan", default=True, show_default=True, help="Compare planned speedups too.")
+@click.option("--confidence", type=CONFIDENCE, default=0.95, help="1 minus the error rate of all tests together.")
+@click.option("--plan/--no-plan", "with_plan", default=True, help="Compare planned speedups too.")
 @click.option("--all", "show_all", is_flag=True, help="Also list differences within noise.")
 @click.option("--exit-code", is_flag=True, help="Exit with status 1 if a measured difference exceeds noise.")
 @json_option
@@ -262,20 +254,15 @@ def _figure(number: PublishedValue) -> str:
 
 
 def _time_ratio(profile: Profile) -> str:
-    if profile.source == "latency":
-        return _iteration_ratio(profile)
+    if profile.source == "latency":  # the ratio of fitted iteration times with one sequence, without cached tokens
+        from calibrate.costs.fit import fit_cost
+
+        engines = (profile.engines[profile.placement[role]] for role in ("draft", "target"))
+        draft_s, base = (fit_cost(engine).cost.iteration(1, 0.0) for engine in engines)
+        return f"{draft_s / base:.3f}" if base > 0.0 else "-"
     pairs = [(step.draft.seconds, step.target.seconds) for answer in profile.answers for step in answer.steps]
     target = sum(seconds for _, seconds in pairs)
     return f"{sum(seconds for seconds, _ in pairs) / target:.3f}" if target > 0.0 else "-"
-
-
-def _iteration_ratio(profile: Profile) -> str:
-    """c1 from timings only: the ratio of fitted iteration times with one sequence, without cached tokens."""
-    from calibrate.costs.fit import fit_cost
-
-    draft, target = (fit_cost(profile.engines[profile.placement[role]]).cost for role in ("draft", "target"))
-    base = target.iteration(1, 0.0)
-    return f"{draft.iteration(1, 0.0) / base:.3f}" if base > 0.0 else "-"
 
 
 def _described(profile: Profile) -> str:

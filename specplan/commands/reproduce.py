@@ -21,7 +21,6 @@ _BOARDS: Final = {
     "speculation": "Speedups of speculative decoding, given how many tokens a round commits.",
 }
 """Kind of measurements to what is predicted of them."""
-
 _PAPERS: Final = {
     "lr": "Lookahead Reasoning, Tables 1 and 3: speedups predicted with nothing fitted, and with their data set left "
     "out.",

@@ -53,6 +53,7 @@ _AFTER_GRACE_S: Final = 5
     "--speculative",
     metavar="JSON",
     default="",
+    show_default=False,
     help="Servers of the target with token-level methods, as 'calibrate openai' takes them. Default: the target's "
     "server speculates as it was started.",
 )
@@ -60,7 +61,8 @@ _AFTER_GRACE_S: Final = 5
 @click.option(
     "--port", type=WholeNumber(0, 65_535), default=8080, show_default=True, help="Port to listen on; 0: any free one."
 )
-@click.option("--api-key-env", default="", help="Variable with a key for the gateway's own requests at its start. "
+@click.option("--api-key-env", default="", show_default=False,
+    help="Variable with a key for the gateway's own requests at its start. "
     "Clients' keys are forwarded, and kept nowhere.")  # fmt: skip
 @click.option(
     "--max-in-flight", type=WholeNumber(1, 4096), default=64, show_default=True, help="Most answers in flight."

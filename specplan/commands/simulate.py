@@ -20,7 +20,7 @@ __all__ = ["command"]
 
 @click.command()
 @click.option("-p", "--profile", type=InputName(), required=True, help="Name of a bundled profile, or a profile file.")
-@click.option("--method", default="lr-async", show_default=True, help="A name that 'specplan methods' lists.")
+@click.option("--method", default="lr-async", help="A name that 'specplan methods' lists.")
 @click.option("--set", "settings", multiple=True, metavar="KNOB=VALUE", help="A knob of the method; may be repeated.")
 @click.option("--k1", type=WINDOW, help="Target steps in flight. Default the method's.")
 @click.option("--token", help="Token-level method below a step-level one, see 'specplan methods'.")
@@ -47,9 +47,7 @@ __all__ = ["command"]
     type=OutputFile(".png", ".svg", ".pdf", ".json"),
     help="Draw one answer: .png, .svg, .pdf, or .json for Perfetto.",
 )
-@click.option(
-    "--answer", type=WholeNumber(0, ANSWERS.high - 1), default=0, show_default=True, help="Which answer to draw."
-)
+@click.option("--answer", type=WholeNumber(0, ANSWERS.high - 1), default=0, help="Which answer to draw.")
 @click.option("--until", type=MICROSECONDS, help="Draw up to this many seconds. Default the first 20 steps.")
 @result_options()
 def command(

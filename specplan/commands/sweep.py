@@ -34,9 +34,9 @@ def command() -> None:
 @click.argument("grid", type=InputName())
 @click.option("-o", "--output", type=OutputFile(".parquet", ".csv"), required=True, help="The table: .parquet or .csv.")
 @click.option("--force", is_flag=True, help="Overwrite the output file if there is one.")
-@click.option("--backend", default="joblib", show_default=True, help="joblib, dask or ray.")
+@click.option("--backend", default="joblib", help="joblib, dask or ray.")
 @click.option("--cluster", help="Address of a running Dask or Ray cluster. Default processes of this machine.")
-@click.option("--workers", type=WholeNumber(1, 256), default=1, show_default=True, help="Processes on this machine.")
+@click.option("--workers", type=WholeNumber(1, 256), default=1, help="Processes on this machine.")
 def run(grid: str, output: Path, force: bool, backend: str, cluster: str | None, workers: int) -> None:
     """Evaluate every point of a TOML file; what is finished is kept, and the same command goes on after a break."""
     check_output(output, force=force)
@@ -49,7 +49,7 @@ def run(grid: str, output: Path, force: bool, backend: str, cluster: str | None,
 @click.argument("results", type=InputName())
 @click.option("-x", required=True, help="Column along the horizontal axis.")
 @click.option("-y", required=True, help="Column along the vertical axis.")
-@click.option("--method", default="", help="Only this method. Default the fastest of all.")
+@click.option("--method", default="", show_default=False, help="Only this method. Default the fastest of all.")
 @click.option("--regions", is_flag=True, help="Which method is fastest where, instead of the speedup.")
 @click.option("-o", "--output", type=OutputFile(*_PICTURES), required=True, help="The picture: .png, .svg or .pdf.")
 @click.option("--force", is_flag=True, help="Overwrite the output file if there is one.")

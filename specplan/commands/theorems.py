@@ -41,7 +41,7 @@ _SEVERITIES = ["statement", "argument", "edge", "slip"]
     "--errata", metavar="PAPER", help="Write the letter to a paper's authors into the folder -o, Markdown and LaTeX."
 )
 @click.option("--coverage", is_flag=True, help="Print which sentences of the papers the claims cover, and stop.")
-@click.option("--jobs", type=WholeNumber(1, 1024), default=2, show_default=True, help="Worker processes of --verify.")
+@click.option("--jobs", type=WholeNumber(1, 1024), default=2, help="Worker processes of --verify.")
 @verbose_option
 @report_option
 @json_option

@@ -27,38 +27,28 @@ __all__ = ["command"]
 @click.option(
     "--bound",
     default="false-accept",
-    show_default=True,
     help="false-accept: P(wrong | accepted); accepted-and-wrong: P(both); accuracy-loss: per answer.",
 )
-@click.option("--risk", type=PROBABILITY, default=0.05, show_default=True, help="Largest risk allowed.")
+@click.option("--risk", type=PROBABILITY, default=0.05, help="Largest risk allowed.")
 @click.option(
-    "--confidence",
-    type=CONFIDENCE,
-    default=0.95,
-    show_default=True,
-    help="Confidence with which the bound holds on fresh data.",
+    "--confidence", type=CONFIDENCE, default=0.95, help="Confidence with which the bound holds on fresh data."
 )
 @click.option("--sampling", help="independent, or per-answer-mean: an answer's decisions depend on each other. "
     "Default per-answer-mean where decisions name their answer.")  # fmt: skip
-@click.option("--score", default="probability", show_default=True, help="Kind of score: probability, 0-9 or cosine.")
+@click.option("--score", default="probability", help="Kind of score: probability, 0-9 or cosine.")
 @click.option(
     "--grid",
     type=ListOf(Number(-1e9, 1e9), most=10_000),
     help="Comma-separated thresholds, fixed before the labels were seen. Default by kind of score.",
 )
-@click.option(
-    "--label",
-    default="same-meaning",
-    show_default=True,
-    help="What a label means, with --profile: same-meaning or correct.",
-)
+@click.option("--label", default="same-meaning", help="What a label means, with --profile: same-meaning or correct.")
 @click.option(
     "--decisions",
     type=PARALLEL,
     help="Most decisions of an answer, for --bound accuracy-loss with independent decisions.",
 )
-@click.option("--method", default="lr-async", show_default=True, help="Method to replay, with --profile.")
-@click.option("--k1", type=WINDOW, default=4, show_default=True, help="Target steps in flight, for the speedup.")
+@click.option("--method", default="lr-async", help="Method to replay, with --profile.")
+@click.option("--k1", type=WINDOW, default=4, help="Target steps in flight, for the speedup.")
 @click.option("--c1", type=PROBABILITY, help="Draft / target step time, for the speedup of --pairs.")
 @click.option("--gate-cost", type=COST, help="Cost of a verification by the gate, with --gate.")
 @click.option("--judge-cost", type=COST, help="Cost of a verification by the judge, in the same unit.")

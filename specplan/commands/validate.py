@@ -28,7 +28,6 @@ __all__ = ["command"]
 
 _INSTEAD: Final = ("method", "settings", "k1_list", "token", "token_settings", "k2_list", "rules")
 """Parameters that --run replaces."""
-
 _MOVED: Final = "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:8000/v1"
 
 
@@ -41,7 +40,7 @@ _MOVED: Final = "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:
     required=True,
     help="The profile of the models, from 'calibrate'.",
 )
-@click.option("--method", default="lr-async", show_default=True, help="Comma-separated names, see 'specplan methods'.")
+@click.option("--method", default="lr-async", help="Comma-separated names, see 'specplan methods'.")
 @click.option(
     "--run",
     "runs",
@@ -66,14 +65,13 @@ _MOVED: Final = "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:
     help="Comma-separated numbers of tokens per target pass. Default the method's. Below step-level methods without "
     "--token they are prompt lookup's.",
 )
-@click.option("--rules", default="paper", show_default=True, help="Schedule: paper, released-code or eager.")
+@click.option("--rules", default="paper", help="Schedule: paper, released-code or eager.")
 @click.option(
     "-n",
     "--answers",
     "n_answers",
     type=ANSWERS,
     default=40,
-    show_default=True,
     help="Fresh questions, each answered by every configuration.",
 )
 @click.option(
@@ -92,7 +90,7 @@ _MOVED: Final = "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:
     metavar="URL=URL",
     help="New address of a server that moved: the profile's URL = new URL; repeatable.",
 )
-@click.option("--seed", type=SEED, default=1, show_default=True, help="Of the questions and the order of runs.")
+@click.option("--seed", type=SEED, default=1, help="Of the questions and the order of runs.")
 @click.option(
     "--timeline",
     type=OutputFile(".png", ".svg", ".pdf"),
@@ -104,9 +102,7 @@ _MOVED: Final = "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:
     metavar="N,N,...",
     help="Run with these numbers of concurrent clients, e.g. 1,2,4,8, and compare loads.",
 )
-@click.option(
-    "--rounds", type=WholeNumber(2, 1000), default=4, show_default=True, help="Rounds of questions, with --concurrency."
-)
+@click.option("--rounds", type=WholeNumber(2, 1000), default=4, help="Rounds of questions, with --concurrency.")
 @verbose_option
 @report_option
 @json_option

@@ -18,6 +18,7 @@ from calibrate.engines.token_vocabulary import OF_CATALOGUE, OF_VLLM, Terms, par
 from calibrate.token_acceptance.measured import best_ngram, dynamic_stats_of
 from sim.roles import DRAFT, JUDGE, TARGET
 from specplan.worlds.known_models import base_name
+from specplan.worlds.running.settings import step_client
 
 if TYPE_CHECKING:
     from calibrate.record.profile import ModelRecord, Profile
@@ -29,7 +30,6 @@ __all__ = ["Advice", "Server", "advise", "batch_schedule"]
 _PORTS: Final = {"target": 8000, "draft": 8001, "judge": 8002}
 _ON: Final = re.compile(r"(target|draft|judge) on (\d)\b")
 """In what a published profile says of its machine: ``target on 2, draft on 1``."""
-_STOP: Final = "\n\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,11 +147,11 @@ def _token_level(profile: Profile, configuration: Configuration) -> tuple[dict[s
     return config | by_batch, notes
 
 
-def _installation() -> Path:
-    """The folder that holds the installed packages, to which the paths of bundled models are relative."""
+def _in_installation(path: Path) -> str:
+    """The path of a bundled model, relative to the folder that holds the installed packages."""
     import calibrate
 
-    return Path(calibrate.__file__).parents[1]
+    return path.relative_to(Path(calibrate.__file__).parents[1]).as_posix()
 
 
 def _model(profile: Profile, role: str) -> str:
@@ -163,7 +163,7 @@ def _model(profile: Profile, role: str) -> str:
         from calibrate import pair
 
         own = next((known for known in (TARGET, DRAFT) if profile.models.get(known) == record), role)
-        return pair.model_path(own).relative_to(_installation()).as_posix()
+        return _in_installation(pair.model_path(own))
     return base_name(record.name) if _is_unknown(record) else record.location
 
 
@@ -178,33 +178,24 @@ def _drafter(profile: Profile, terms: Terms) -> tuple[str, str]:
         measured = OF_VLLM.get(str(config.get("method")))
         if measured is not None and measured.catalogue == terms.catalogue and config.get("model"):
             return measured.vllm, str(config["model"])
-    return terms.vllm, _head(profile) if terms.vllm == "eagle" else _model(profile, DRAFT)
-
-
-def _head(profile: Profile) -> str:
-    """Folder of the EAGLE head; the bundled one's in the installation."""
+    if terms.vllm != "eagle":
+        return terms.vllm, _model(profile, DRAFT)
     if "eagle" in profile.settings:
-        return str(profile.settings["eagle"])
+        return terms.vllm, str(profile.settings["eagle"])
     if profile.models["target"].location != "bundled":
-        return "<EAGLE head>"
+        return terms.vllm, "<EAGLE head>"
     from calibrate import pair
 
-    return pair.head_path().relative_to(_installation()).as_posix()
-
-
-def _gpus(profile: Profile) -> dict[str, range]:
-    """The GPUs of each server, where a published profile has their number: in a row."""
-    by_role: dict[str, range] = {}
-    first = 0
-    for role, count in _ON.findall(profile.provenance.device) if profile.published is not None else ():
-        by_role[role] = range(first, first + int(count))
-        first += int(count)
-    return by_role
+    return terms.vllm, _in_installation(pair.head_path())
 
 
 def _server(profile: Profile, role: str, config: dict[str, Any] | None, sequences: int) -> Server:
+    gpus, first = range(0), 0
+    for named, count in _ON.findall(profile.provenance.device) if profile.published is not None else ():
+        gpus = range(first, first + int(count)) if named == role else gpus  # in a row
+        first += int(count)
     return Server(
-        gpus=_gpus(profile).get(role, range(0)),
+        gpus=gpus,
         role=role,
         model=_model(profile, role),
         speculative_config=config,
@@ -216,20 +207,11 @@ def _server(profile: Profile, role: str, config: dict[str, Any] | None, sequence
 def _client(profile: Profile, configuration: Configuration) -> dict[str, Any]:
     settings = profile.settings
     limit = settings.get("max_step_tokens", settings.get("step_token_limit", 100))
-    knobs = {name: value for name, value in configuration.knobs.items() if value is not None}
-    if knobs.get("verifier") != "cascade":
-        knobs.pop("gamma", None)  # the confidence of a gate that is not used
-    client: dict[str, Any] = {
-        "method": configuration.method,
-        **knobs,
-        "stop": _STOP,
-        "max_step_tokens": limit,
-        "target": f"http://127.0.0.1:{_PORTS['target']}/v1",
-        "draft": f"http://127.0.0.1:{_PORTS['draft']}/v1",
-    }
+    client = step_client(configuration, limit, target=_PORTS["target"], draft=_PORTS["draft"])
     if JUDGE in configuration.spec.roles:
         client.setdefault("threshold", settings.get("judge_threshold", 0.5))
-        client["judge"] = f"http://127.0.0.1:{_PORTS['judge' if _own_judge(profile, configuration) else 'target']}/v1"
+        judge = _PORTS["judge" if _own_judge(profile, configuration) else "target"]
+        client["judge"] = f"http://127.0.0.1:{judge}/v1"
     return client | {name: settings[name] for name in ("temperature", "top_p") if name in settings}
 
 

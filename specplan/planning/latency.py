@@ -140,7 +140,7 @@ def _matching(profile: Profile, gpu: str | None, known: Mapping[str, Profile], p
         reason = difference(profile, latency)
         if reason is None:
             fitting[where] = latency
-        elif _same_pair(profile, latency):
+        elif _pair(profile) == _pair(latency) and None not in _pair(profile):  # somebody may expect it to be used
             near.append(f"latency profile {where} is not used: {reason}")
     chosen = {where: timings for where, timings in fitting.items() if gpu is None or on_device(timings, gpu)}
     notes = (*near, *(f"passed over {one}" for one in passed_over))
@@ -158,12 +158,9 @@ def _matching(profile: Profile, gpu: str | None, known: Mapping[str, Profile], p
     return _on(profile, latency, f"{which} of these models ({source}); --latency none keeps the profile's own", notes)
 
 
-def _same_pair(profile: Profile, latency: Profile) -> bool:
-    """Whether target and draft have the same names, so that somebody may expect the profile to be used."""
-    roles = (TARGET, DRAFT)
-    return all(r in p.models for r in roles for p in (profile, latency)) and all(
-        profile.models[r].name == latency.models[r].name for r in roles
-    )
+def _pair(profile: Profile) -> list[str | None]:
+    """Names of target and draft."""
+    return [profile.models[role].name if role in profile.models else None for role in (TARGET, DRAFT)]
 
 
 def _own_timings(profile: Profile, gpu: str, fitting: Mapping[str, Profile]) -> None:
@@ -171,7 +168,7 @@ def _own_timings(profile: Profile, gpu: str, fitting: Mapping[str, Profile]) -> 
     if on_device(profile, gpu):
         return
     there = [_device(profile), *(_device(timings) for timings in fitting.values())]
-    models = " and ".join(profile.models[role].name for role in (TARGET, DRAFT) if role in profile.models)
+    models = " and ".join(name for name in _pair(profile) if name is not None)
     rule = (
         f"there are no timings of {models} on it, only on {', '.join(dict.fromkeys(there))}; measure them "
         f"(docs/on-a-gpu.md) and put the profile into the folder that {FOLDER_VARIABLE} names"

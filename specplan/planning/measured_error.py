@@ -28,10 +28,8 @@ __all__ = ["KINDS", "LEAST_ROWS", "Validated", "fit_kinds", "kind_of", "left_ove
 
 KINDS: Final = ("token", "step", "hybrid", "beam")
 """Kinds of methods: levels of the catalogue, and a token-level method below another one."""
-
 LEAST_ROWS: Final = 6
 """With fewer, a kind has the error of all kinds together."""
-
 _NORMAL: Final = 1.959963984540054
 
 

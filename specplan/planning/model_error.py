@@ -45,10 +45,8 @@ class ModelError:
 
     gain: float
     """Slope, [-]; below 1 where the simulator promises too much."""
-
     spread: float
     """Standard deviation of the error of one row, [-]."""
-
     n: int
 
     note: str = "the model's own error is not measured (no rows of its method), and not in the interval"

@@ -82,7 +82,11 @@ def plan(profile: Profile, request: Request, *, progress: Progress = silent) -> 
                 lost += [best.method] if _lost(roughly[-1], plain, request) else []
             step_done()
     roughly.sort(key=lambda p: (_lost(p, plain, request), -p.speedup.value))
-    predictions = [plain, *_known_well(predictor, roughly, lambda p: not _lost(p, plain, request))]
+    predictions, n_good = [plain], 0
+    for rough in roughly:  # the first ones are made from all answers, until enough of them are good
+        prediction = predictor.predict(rough.configuration) if n_good < _FINALISTS else rough
+        n_good += not _lost(prediction, plain, request)
+        predictions.append(prediction)
     rows = tuple(_ranked(predictions, plain, request))
     return Plan(
         profile=profile.name,
@@ -95,20 +99,6 @@ def plan(profile: Profile, request: Request, *, progress: Progress = silent) -> 
         n_answers=predictor.n_answers,
         measured=profile.published is None,
     )
-
-
-def _known_well(
-    predictor: Predictor, roughly: Sequence[Prediction], good: Callable[[Prediction], bool]
-) -> Iterator[Prediction]:
-    """The predictions, best first, of which the first ones are made from all answers: until enough of them are good."""
-    n_good = 0
-    for rough in roughly:
-        if n_good == _FINALISTS:
-            yield rough
-            continue
-        prediction = predictor.predict(rough.configuration)
-        n_good += good(prediction)
-        yield prediction
 
 
 def accuracy_loss(prediction: Prediction, plain: Prediction | None = None) -> float:
@@ -156,8 +146,7 @@ def _accurate_enough(
     """
     if least is None or alike[0].spec.level != "beam":
         return alike
-    known = [accuracy(configuration) for configuration in alike]
-    right = [math.inf if share is None else share for share in known]
+    right = [math.inf if (share := accuracy(one)) is None else share for one in alike]
     enough = min(least, max(right))
     return [configuration for configuration, share in zip(alike, right, strict=True) if share >= enough]
 
@@ -226,22 +215,18 @@ def fastest(predictor: Predictor, candidates: Sequence[Configuration]) -> Config
     iterations grows evenly with k1 and is simulated at the smallest and the largest. Others race on the same answers,
     twice as many in each round; the slower half drops out until those that are left are equally fast.
     """
-    seconds = _by_recursion(predictor, candidates) or _raced(predictor, candidates)
+    unshared = {c.name: predictor.unshared_seconds(c) for c in candidates}
+    known = {name: float(seconds.sum()) for name, seconds in unshared.items() if seconds is not None}
+    if len(known) == len(unshared):
+        ends = sorted(candidates, key=lambda c: c.k1)[:: max(len(candidates) - 1, 1)]
+        shared = [predictor.sharing(end) for end in ends] if len(candidates) > 1 else [1.0]
+        depths = [end.k1 for end in ends]
+        seconds = {c.name: known[c.name] * float(np.interp(c.k1, depths, shared)) for c in candidates}
+    else:
+        seconds = _raced(predictor, candidates)
     least = min(seconds.values())
     good = [name for name, took in seconds.items() if least >= took * (1.0 - CLOSE)]
     return min((c for c in candidates if c.name in good), key=lambda c: (c.most_sequences * c.k2, c.k1))
-
-
-def _by_recursion(predictor: Predictor, candidates: Sequence[Configuration]) -> dict[str, float]:
-    """Seconds by configuration; nothing where the recursion does not know one of them."""
-    unshared = {c.name: predictor.unshared_seconds(c) for c in candidates}
-    known = {name: float(seconds.sum()) for name, seconds in unshared.items() if seconds is not None}
-    if len(known) < len(unshared):
-        return {}
-    ends = sorted(candidates, key=lambda c: c.k1)[:: max(len(candidates) - 1, 1)]
-    shared = [predictor.sharing(end) for end in ends] if len(candidates) > 1 else [1.0]
-    depths = [end.k1 for end in ends]
-    return {c.name: known[c.name] * float(np.interp(c.k1, depths, shared)) for c in candidates}
 
 
 def _raced(predictor: Predictor, candidates: Sequence[Configuration]) -> dict[str, float]:

@@ -268,11 +268,14 @@ class Predictor:
     ) -> dict[str, float]:
         if not configuration.speculates:
             return {"sampling": 0.0, "profile": 0.0}
-        return {
-            "sampling": sampling,
-            "profile": math.hypot(self._profile_error(configuration), self._token_error(configuration, model)),
-            **({"model": error.half_width} if error.n else {}),
-        }
+        profile = self._profile_error(configuration)
+        if model is not None and model.high > model.low:  # the range between the two models of token acceptance
+            n = min(_RESAMPLE_ANSWERS, self.n_answers)
+            low, high = (
+                self._resampled(configuration, n, tokens_per_pass=tokens).sum() for tokens in (model.low, model.high)
+            )
+            profile = math.hypot(profile, abs(math.log(low / high)) / 2.0)
+        return {"sampling": sampling, "profile": profile, **({"model": error.half_width} if error.n else {})}
 
     def _profile_error(self, configuration: Configuration) -> float:
         """Half-width of the logarithm of the speedup between resampled profiles."""
@@ -307,14 +310,6 @@ class Predictor:
         assumed: dict[str, Any] = {"variant": variant, "tokens_per_pass": tokens_per_pass}
         return trial_seconds(self.trials.trial(configuration, same_passes=self._sparing, **assumed), range(n))
 
-    def _token_error(self, configuration: Configuration, model: TokenModel | None) -> float:
-        """The range between the two models of token acceptance, as a half-width of the speedup."""
-        if model is None or model.high - model.low <= 0.0:
-            return 0.0
-        n = min(_RESAMPLE_ANSWERS, self.n_answers)
-        ends = [self._resampled(configuration, n, tokens_per_pass=tokens).sum() for tokens in (model.low, model.high)]
-        return abs(math.log(ends[0] / ends[1])) / 2.0
-
     def _model_error(self, configuration: Configuration) -> ModelError:
         """The error that validations left over, or that of the table's other rows: Lookahead Reasoning with its judge.
 
@@ -337,12 +332,9 @@ class Predictor:
             notes.append(model.note)
         if JUDGE in needed_roles(configuration):
             seconds = self.trials.system.seconds.get(JUDGE)
-            if seconds is None:
-                notes.append(
-                    "the judge's engine reads one request at a time: simultaneous verdicts wait for each other"
-                )
-            else:
-                notes.append(f"verdicts overlap: {1e3 * seconds:.1f} ms each, however many are in flight")
+            alone = "the judge's engine reads one request at a time: simultaneous verdicts wait for each other"
+            many = "verdicts overlap: {:.1f} ms each, however many are in flight"
+            notes.append(alone if seconds is None else many.format(1e3 * seconds))
         if lost := self._corruption_note(configuration):
             notes.append(lost)
         if configuration.width > 1 and self._recorded is None:

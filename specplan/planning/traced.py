@@ -108,7 +108,11 @@ def traced_plan(
     cells: list[TracedCell] = []
     n = len(requests)
     for name in chosen:
-        there = _sampled([request for request in requests if request.lengths.get(name)], sample)
+        there = [request for request in requests if request.lengths.get(name)]
+        if sample is not None:
+            if sample > len(there):
+                raise ParameterError("answers", sample, f"must be at most {len(there)}, the requests of the traces")
+            there = random.Random(_SEED).sample(there, sample)
         n = min(n, len(there))
         decoded = [_plain(one, len(one.lengths[name])) for one in there]
         plain = {
@@ -118,14 +122,6 @@ def traced_plan(
         for k in (*depths, None):
             cells += _cells(there, latency, name, k, plain)
     return TracedPlan(requests=n, cells=tuple(cells))
-
-
-def _sampled(requests: list[TracedRequest], sample: int | None) -> list[TracedRequest]:
-    if sample is None:
-        return requests
-    if sample > len(requests):
-        raise ParameterError("answers", sample, f"must be at most {len(requests)}, the requests of the traces")
-    return random.Random(_SEED).sample(requests, sample)
 
 
 def _cells(
@@ -160,7 +156,8 @@ def _rate(
     request: TracedRequest, latency: FittedLatency, draft: DraftCost, name: str, walk: _Rounds, batch: int
 ) -> float:
     """Tokens per second of a batch of a request, its first pass included."""
-    seconds = _first_s(request, latency, batch) + _seconds(walk, latency, draft, batch)
+    first_s = latency.target.seconds(1, batch * request.prompt_tokens, batch, 0) + latency.round_s
+    seconds = first_s + _seconds(walk, latency, draft, batch)
     return batch * len(request.lengths[name]) / seconds
 
 
@@ -189,10 +186,6 @@ def _plain(request: TracedRequest, n_tokens: int) -> _Rounds:
     """Plain decoding: a round for each token after the first."""
     n = n_tokens - 1
     return _Rounds(rounds=n, rows=n, context=n * request.prompt_tokens + n * (n + 1) / 2)
-
-
-def _first_s(request: TracedRequest, latency: FittedLatency, batch: int) -> float:
-    return latency.target.seconds(1, batch * request.prompt_tokens, batch, 0) + latency.round_s
 
 
 def _seconds(walk: _Rounds, latency: FittedLatency, draft: DraftCost, batch: int) -> float:

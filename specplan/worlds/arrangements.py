@@ -23,7 +23,6 @@ Split: TypeAlias = int | Parallel
 
 Drafting = Literal["none", "shared", "own"]
 """Nobody drafts steps; draft and judge run on the target's GPUs; they have GPUs of their own."""
-
 _BLOCK: Final = 128
 """Columns of a block of fp8 weights with one scale: engines refuse parts of other widths (vllm-project/vllm#17569)."""
 
@@ -104,12 +103,11 @@ def arrangements(
         if copies and tp in (None, MOST_TP) and drafting == "none" and MOST_TP in splits(deployment.target, MOST_TP):
             yield Arrangement(tp=MOST_TP, pp=stages, replicas=copies)
         return
-    own = (0,) if drafting != "own" else (1,) if deployment.judge is None else (1, 2)  # they share a GPU or have two
+    own = 0 if drafting != "own" else 1 if deployment.judge is None else 2  # one for each of draft and judge
     for width in (tp,) if tp else splits(deployment.target, deployment.gpus):
-        for gpus in own:
-            replicas = deployment.gpus // (width + gpus)
-            if replicas:
-                yield Arrangement(tp=width, replicas=replicas, drafting=drafting, own_gpus=gpus)
+        replicas = deployment.gpus // (width + own)
+        if replicas:
+            yield Arrangement(tp=width, replicas=replicas, drafting=drafting, own_gpus=own)
     if drafting == "none" and not tp:
         for width in _powers(deployment.gpus):
             if _wants_copies(deployment.target, width):

@@ -39,7 +39,6 @@ MEASURE: Final = {
     CONFIDENCE: "run the load with and without enable_adaptive_verification",
 }
 """Name of a belief to what narrows it."""
-
 _NEAR: Final = 0.02
 """Share of the worlds on either side of a quantile that stand for it."""
 _RANKED_AT: Final = 4

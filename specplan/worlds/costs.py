@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from theory.errors import ParameterError
 from theory.hardware.passes import PassModel
 from theory.hardware.rounds import Round
 from theory.hardware.work import Work
@@ -22,7 +21,6 @@ __all__ = ["REQUEST_S", "Contexts", "MixedCost", "ModelCost", "RoundCost"]
 REQUEST_S: Final = 0.002
 """Latency of a request outside the iterations, s: a step of Qwen3-32B on two H100 takes 6 ms besides its tokens, of
 which about 4 ms are the iteration that reads its few new tokens."""
-
 _PROMPT_SIZES: Final[tuple[int, ...]] = (0, *(2**i for i in range(18)))
 
 
@@ -32,10 +30,6 @@ class Contexts:
 
     first: float
     last: float
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.first < self.last:
-            raise ParameterError("last", self.last, f"must be greater than first={self.first:g}, which must be >= 0")
 
     def line(self, batch: int, seconds: Callable[[float], float]) -> tuple[float, float]:
         """Return what is fixed of the seconds of a batch by context, and what each cached token of all adds."""

@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from calibrate.record.fields import AtLeastOne, Record
 from theory.errors import ParameterError
@@ -41,7 +41,7 @@ _SUFFIXES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 _NVIDIA: Final = {"kv_cache_quant_algo": "FP8"}
 """What NVIDIA's quantised checkpoints say besides (``hf_quant_config.json``): their cache is in fp8."""
-_BLOCK_FP8: Final = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+_BLOCK_FP8: Final[Mapping[str, Any]] = {"quant_method": "fp8", "weight_block_size": [128, 128]}
 _BLOCK_PUBLISHERS: Final = ("qwen",)
 """Organisations whose ``-FP8`` weights have scales per block of 128 x 128 instead of per tensor or channel."""
 
@@ -56,17 +56,11 @@ class KnownModel(Record):
     config: dict[str, Any]
 
 
-class _Table(Record):
-    schema_version: int
-    source: str
-    models: list[KnownModel]
-
-
 @cache
 def known_models() -> tuple[KnownModel, ...]:
     """Return the models of the table."""
     text = files(__package__).joinpath("known_models.json").read_text(encoding="utf-8")
-    return tuple(_Table.model_validate(json.loads(text)).models)
+    return TypeAdapter(tuple[KnownModel, ...]).validate_python(json.loads(text)["models"])
 
 
 def known_config(name: str) -> tuple[str, dict[str, Any]]:
@@ -93,8 +87,16 @@ def known_config(name: str) -> tuple[str, dict[str, Any]]:
     for ending, quantisation in _SUFFIXES.items():
         base = _unquantised(asked.removesuffix(ending)) if asked.endswith(ending) else None
         if base is not None:
-            said = {**quantisation, **(_NVIDIA if asked.startswith("nvidia/") and quantisation else {})}
-            return _requantised(base, name.strip()[-len(ending) :], said)
+            known, config = base
+            published = config.pop("quantization_config", None) or {}
+            said = quantisation
+            if asked.startswith("nvidia/") and quantisation:
+                said = {**quantisation, **_NVIDIA}
+            elif ending == "-fp8" and known.lower().split("/")[0] in _BLOCK_PUBLISHERS:
+                said = _BLOCK_FP8
+            if said:  # of modules that the publisher spares, others spare the same
+                config["quantization_config"] = {"ignore": published.get("ignore", []), **said}
+            return known + name.strip()[-len(ending) :], config
     by_name = _by_name()
     short = asked.rpartition("/")[2]
     near = [one for one in by_name if short and short in one]  # a family, or a name that breaks off
@@ -128,22 +130,6 @@ def _found(asked: str) -> tuple[str, dict[str, Any]] | None:
     by_name = _by_name()
     entry = by_name.get(asked) or by_name.get(asked.rpartition("/")[2])
     return None if entry is None else (entry[0], dict(entry[1].config))
-
-
-def _requantised(
-    base: tuple[str, dict[str, Any]], ending: str, quantisation: Mapping[str, Any]
-) -> tuple[str, dict[str, Any]]:
-    name, config = base
-    published = config.pop("quantization_config", None) or {}
-    if (
-        ending.lower() == "-fp8"
-        and name.lower().split("/")[0] in _BLOCK_PUBLISHERS
-        and not _NVIDIA.items() <= quantisation.items()
-    ):
-        quantisation = _BLOCK_FP8
-    if quantisation:  # of modules that the publisher spares, others spare the same
-        config["quantization_config"] = {"ignore": published.get("ignore", []), **quantisation}
-    return name + ending, config
 
 
 @cache

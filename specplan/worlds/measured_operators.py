@@ -30,7 +30,6 @@ __all__ = ["SYSTEMS", "Operators", "TablesMissingError", "package_version", "wit
 
 Operators = Literal["auto", "fitted", "measured"]
 """Whichever is known to be nearer, constants of the GPU, or the package's tables."""
-
 _PACKAGE: Final = "aiconfigurator-core"
 _SERIES: Final = "0.12."
 """Versions whose interface and tables are known."""

@@ -7,52 +7,41 @@ GPUs of their own.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from theory.checks import positive
 from theory.errors import ParameterError
 from theory.hardware.formats import Precision
 from theory.hardware.shapes import Experts, Shape
 from theory.hardware.sharding import cache_bytes_per_gpu, check_split, weight_bytes_per_gpu
 from theory.hardware.work import Parallel
 
-__all__ = ["ENGINE_SHARE", "MOST_GPUS", "MOST_TP", "STAGES", "MemoryPlan", "Room", "Served", "memory_plan"]
+__all__ = ["ENGINE_SHARE", "MOST_GPUS", "MOST_TP", "STAGES", "Room", "Served", "rooms_of"]
 
 ENGINE_SHARE: Final = 0.9
 """Share of a GPU's memory that the engines on it take, [-]: vLLM's default ``gpu_memory_utilization`` (0.11 to 0.19).
 CUDA graphs and fragments live in the rest."""
-
 MOST_TP: Final = 8
 """GPUs that share a layer: those of one machine."""
-
 STAGES: Final = (1, 2, 4)
 """Machines over which the layers of a model are dealt out, the fewest first."""
-
 MOST_GPUS: Final = MOST_TP * STAGES[-1]
 """GPUs of a copy at most."""
-
 _BATCHED_TOKENS: Final = 8192
 """Tokens of one iteration at most: vLLM's ``max_num_batched_tokens`` for a server on a large GPU."""
-
 _DRIVER_BYTES: Final = 0.5e9
 """CUDA context and libraries of one engine on one GPU, B (an H100 context takes 0.5 GB)."""
-
 _COLLECTIVE_BYTES: Final = 0.5e9
 """Buffers of NCCL and the custom all-reduce where a model is spread over GPUs, B."""
-
 _WORK_BYTES: Final = 2.0
 
 _LOGIT_BYTES: Final = 12.0
 """Size of a logit while tokens are chosen, B: float32, three copies (logits, probabilities, sorted)."""
-
 _SAMPLED: Final = 256
 """Sequences that the engine prepares to sample at once when it measures its own memory: vLLM's ``max_num_seqs`` by
 default on most GPUs; 1024 on the largest, which takes 1 GB more."""
-
 _GB: Final = 1e9
 
 
@@ -141,81 +130,40 @@ class Room:
         return max(self.free_bytes, 0.0) / self.cache_bytes(context)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryPlan:
-    """What fits where."""
-
-    rooms: tuple[Room, ...]
-    """The target's GPUs first, then those of models with GPUs of their own."""
-
-    @property
-    def gpus(self) -> int:
-        """GPUs in all."""
-        return sum(room.gpus for room in self.rooms)
-
-    def answers(self, context: float) -> int:
-        """Return how many answers fit that are ``context`` tokens long each, prompt included, all of them at once.
-
-        Parameters
-        ----------
-        context : tokens, > 0; where lengths differ, the mean over answers in flight.
-        """
-        positive("context", context)
-        return math.floor(min(room.answers(context) for room in self.rooms))
-
-
-def memory_plan(
-    models: Sequence[Served],
-    *,
-    gpu_bytes: float,
-    context: float,
-    gpus: int | None = None,
-    engine_share: float = ENGINE_SHARE,
-) -> MemoryPlan:
-    """Return what fits where.
+def rooms_of(
+    models: Sequence[Served], *, gpu_bytes: float, context: float, engine_share: float = ENGINE_SHARE
+) -> tuple[Room, ...]:
+    """Return what fits where: the target's GPUs first, then those of models with GPUs of their own.
 
     Parameters
     ----------
-    models : the target first; the others on its GPUs or on their own.
+    models : the target first; the others on its GPUs, on as many at most, or on their own.
     gpu_bytes : memory of one GPU, B, > 0.
     context : tokens of an answer, its prompt included, > 0: at least one must fit.
-    gpus : GPUs at hand, in all; None: as many as the models ask for.
     engine_share : of a GPU's memory that the engines take, in (0, 1].
 
     Raises
     ------
     ParameterError : the models do not fit; the message says what is needed, what there is, and what would do.
     """
-    target = models[0]
-    shared = tuple(model for model in models if model is target or not model.own)
-    for model in shared:
-        if model.parallel.gpus > target.parallel.gpus:
-            most = target.parallel.gpus
-            raise ParameterError(f"{model.role} gpus", model.parallel.gpus, f"must be at most the target's {most}")
-    groups = [shared, *((model,) for model in models[1:] if model.own)]
-    rooms = (
+    shared = tuple(model for model in models if not model.own)
+    groups = [shared, *((model,) for model in models if model.own)]
+    rooms = tuple(
         Room(gpus=group[0].parallel.gpus, models=group, gpu_bytes=gpu_bytes, engine_share=engine_share)
         for group in groups
     )
-    plan = MemoryPlan(rooms=tuple(rooms))
-    if gpus is not None and plan.gpus > gpus:
-        asked = ", ".join(f"{room.gpus} for {_names(room)}" for room in plan.rooms)
-        raise ParameterError("gpus", gpus, f"must be at least {plan.gpus}: {asked}")
-    for room in plan.rooms:
+    for room in rooms:
         if room.answers(context) < 1.0:
             raise ParameterError("gpus", room.gpus, _too_little(room, context))
-    return plan
-
-
-def _names(room: Room) -> str:
-    return " + ".join(model.name for model in room.models)
+    return rooms
 
 
 def _too_little(room: Room, context: float) -> str:
     needed = room.weight_bytes + room.work_bytes + room.cache_bytes(context)
     there = room.engine_share * room.gpu_bytes
+    names = " + ".join(model.name for model in room.models)
     what = (
-        f"of {room.gpu_bytes / _GB:.0f} GB hold too little for {_names(room)}: each needs {needed / _GB:.1f} GB "
+        f"of {room.gpu_bytes / _GB:.0f} GB hold too little for {names}: each needs {needed / _GB:.1f} GB "
         f"(weights {room.weight_bytes / _GB:.1f}, work {room.work_bytes / _GB:.1f}, one answer of {context:.0f} tokens "
         f"{room.cache_bytes(context) / _GB:.1f}) and offers {there / _GB:.1f}"
     )
@@ -252,6 +200,5 @@ def _wider(model: Served, factor: int, stages: int) -> Served:
 
 def _in_format(model: Served, name: str) -> Served:
     """The model with weights in a format; a head of one layer stays as it is."""
-    if not model.shape.n_layers > 1:
-        return model
-    return replace(model, precision=Precision(weights=name, cache=model.precision.cache))
+    formats = Precision(weights=name, cache=model.precision.cache)
+    return replace(model, precision=formats) if model.shape.n_layers > 1 else model

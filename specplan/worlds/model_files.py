@@ -13,20 +13,24 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from calibrate.record.files import read_text
+from calibrate.record.json_text import parse_json
 from specplan.worlds.configs.blocks import BlockMethod, BlockSizes, block_config, joined_block, usual_block, usual_sizes
 from specplan.worlds.configs.families import FAMILIES, Family
 from specplan.worlds.configs.fields import ConfigFields
 from specplan.worlds.configs.heads import further_layers_of, joined_assistant, joined_head, usual_head
 from specplan.worlds.configs.layers import layer_groups
 from specplan.worlds.configs.published_formats import published_precision
-from specplan.worlds.configs.reading import config_in, exists
 from specplan.worlds.configs.unmodelled import why_not
 from specplan.worlds.known_models import known_config
 from theory.errors import ParameterError, SchemaError
 from theory.hardware.formats import Precision
 from theory.hardware.shapes import Shape
 
-__all__ = ["ModelFacts", "block_drafter", "draft_head", "facts_of_config", "shape_of"]
+__all__ = ["ModelFacts", "block_drafter", "draft_head", "exists", "facts_of_config", "shape_of"]
+
+_MOST_BYTES: Final = 4_000_000  # the longest published ones list modules and stay under 1 MB
+_WHAT: Final = "a model's config.json"
 
 _RENAMED: Final[Mapping[str, str]] = {
     "MiniMaxM2ForCausalLM": "minimax_m2",  # the first revisions say minimax, which is another architecture
@@ -81,13 +85,37 @@ def shape_of(name_or_path: str) -> ModelFacts:
     if exists(path):
         file = path / "config.json" if path.is_dir() else path
         name = file.resolve().parent.name if file.name == "config.json" else file.stem
-        return facts_of_config(config_in(file), name=name, where=str(file))
+        return facts_of_config(_config_in(file), name=name, where=str(file))
     if path.suffix == ".json" or name_or_path.startswith((".", "/", "~")):
         raise ParameterError(
             "model", name_or_path, "must be an existing config.json, a folder with one, or a known name"
         )
     name, config = known_config(name_or_path)
     return replace(facts_of_config(config, name=name, where=name), source="table of known models")
+
+
+def exists(path: Path) -> bool:
+    """Whether there is such a file or folder; a name too long or with a zero byte is none."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _config_in(file: Path) -> dict[str, Any]:
+    """The content of a configuration, with that of the ``hf_quant_config.json`` beside it where it has none."""
+    config = _object_in(file)
+    beside = file.with_name("hf_quant_config.json")
+    if "quantization_config" not in config and file.name == "config.json" and exists(beside):
+        config["quantization_config"] = _object_in(beside)
+    return config
+
+
+def _object_in(file: Path) -> dict[str, Any]:
+    content = parse_json(read_text(file, _WHAT, most_bytes=_MOST_BYTES), str(file))
+    if not isinstance(content, dict):
+        raise SchemaError(f"{file}: must hold a JSON object, not a {type(content).__name__}")
+    return content
 
 
 def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> ModelFacts:

@@ -48,10 +48,8 @@ Floats: TypeAlias = NDArray[np.float64]
 
 MOST_DRAFTS: Final = 32
 """Drafted tokens per round up to which curves are carried; measured are 1 to 8."""
-
 _DRAWS: Final = 4000
 """Draws behind an interval: its ends have a standard error of 0.003 in probability, a tenth of what is left out."""
-
 _MARKS: Final = 401
 _COVERED: Final = (0.025, 0.975)
 _LEAST, _MOST = 0.001, 0.995  # a conditional acceptance beyond has been seen nowhere

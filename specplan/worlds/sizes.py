@@ -27,7 +27,6 @@ __all__ = ["SLACK", "Drawn", "Sizes", "Traced", "longest_answer"]
 
 SLACK: Final = 256
 """Tokens beyond its context for which an engine has room where a single answer fits: a block, and the next tokens."""
-
 _LONGEST: Final = 4
 """Longest answer / mean; of lognormal lengths with a spread of 0.8, 1 % of the tokens are beyond."""
 _STRATA: Final = 16

@@ -64,7 +64,6 @@ class _Row(BaseModel):
 
     unit_s: ClassVar[float] = 1.0
     """Unit of the arrival times, s."""
-
     moment: Any
     prompt: int
     answer: int

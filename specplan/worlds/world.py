@@ -168,10 +168,6 @@ class World:
         cost = MixedCost(tuple((share, self.round_cost(one, split)) for one, share in used.items()))
         return cost, Verified(pmf=tuple(pmf.tolist()), rows=rows)
 
-    def tokens_per_pass(self, configuration: Configuration) -> float:
-        """Mean tokens that a pass of the target commits."""
-        return self.passes(configuration).tokens
-
     def seconds_by_rows(
         self, configuration: Configuration, split: Split, batch: int, context: float
     ) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:

@@ -60,7 +60,7 @@ def test_a_plan_from_names_imports_nothing_of_profiles() -> None:
 
 
 def cpu_seconds(command: list[str]) -> float:
-    """Least CPU time of five runs: the one that others disturbed least."""
+    """Least CPU time of three runs: the one that others disturbed least."""
 
     def once() -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -68,7 +68,7 @@ def cpu_seconds(command: list[str]) -> float:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    return min(once() for _ in range(5))
+    return min(once() for _ in range(3))
 
 
 def test_help_costs_little_more_than_python(console_script: list[str]) -> None:
@@ -77,17 +77,13 @@ def test_help_costs_little_more_than_python(console_script: list[str]) -> None:
     assert cpu_seconds([*console_script, "--help"]) - python < max(0.150, 4.0 * python)
 
 
-def test_help_lists_every_command_in_the_order_of_work(run_main: Main) -> None:
+def test_help_lists_every_command_in_the_order_of_work_and_each_explains_itself(run_main: Main) -> None:
     code, out, err = run_main("--help")
     listed = [line.split()[0] for line in out.split("Commands:")[1].splitlines() if line.strip()]
     assert (code, err, listed) == (0, "", list(COMMANDS))
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself(run_main: Main, name: str) -> None:
-    code, out, err = run_main(name, "--help")
-    assert (code, err) == (0, "")
-    assert out.startswith(f"Usage: specplan {name}")
+    for name in COMMANDS:
+        code, out, err = run_main(name, "--help")
+        assert (code, err, out.startswith(f"Usage: specplan {name}")) == (0, "", True)
 
 
 # Good input
@@ -129,15 +125,7 @@ def test_json_names_its_schema_and_version(run_main: Main, schema: str) -> None:
     assert (code, err) == (0, "")
     data = json.loads(out)
     assert (data["schema"], data["schema_version"]) == (schema, 1)
-
-
-@pytest.mark.parametrize("name", GOOD)
-def test_json_has_sorted_keys_and_is_the_same_again(run_main: Main, name: str) -> None:
-    code, out, err = run_main(*GOOD[name], "--json")
-    assert (code, err) == (0, "")
-    data = json.loads(out)
     assert json.dumps(data) == json.dumps(data, sort_keys=True)
-    assert run_main(*GOOD[name], "--json")[1] == out
 
 
 def test_installed_command_agrees_with_the_runner(run_installed: Run) -> None:
@@ -153,28 +141,18 @@ def test_schema_is_that_of_the_profiles(run_main: Main) -> None:
     assert set(bundled(PROFILE).model_dump()) == set(json.loads(out)["properties"])
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg", "json"])
+@pytest.mark.parametrize("suffix", ["png", "json"])
 def test_timeline_is_drawn(run_main: Main, tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"timeline.{suffix}"
     code, _, err = run_main(*GOOD["simulate"], "--timeline", str(path))
     assert (code, err) == (0, "")
-    start = {"png": b"\x89PNG", "svg": b"<?xml", "json": b"{"}[suffix]
+    start = {"png": b"\x89PNG", "json": b"{"}[suffix]
     assert path.read_bytes().startswith(start)
     if suffix == "json":
         assert {"X", "M", "i"} == {event["ph"] for event in json.loads(path.read_text())["traceEvents"]}
 
 
 # Bad input
-
-
-@pytest.mark.parametrize("command", [("plan", "--profile"), ("simulate", "--profile"), ("profile", "check")])
-def test_what_is_no_profile_is_refused_in_one_line(run_main: Main, tmp_path: Path, command: tuple[str, ...]) -> None:
-    """Of the ways to be none `calibrate/record/test_profile.py` knows more."""
-    path = tmp_path / "profile.json"
-    path.write_text(bundled(PROFILE).to_json().replace('"half_width": 0.03', '"half_width": -0.03'), encoding="utf-8")
-    err = refusal(run_main, *command, str(path))
-    assert err.startswith(f"specplan: error: {path}: published.")
-    assert "greater than or equal to 0" in err
 
 
 NAMED = ("--target", "Qwen/Qwen3-8B")
@@ -188,26 +166,16 @@ BAD = {
     "unknown option": (("plan", *FAST, "--K1-max", "2"), "No such option"),
     "unknown method": (("plan", *FAST, "--methods", "lr-asinc"), "did you mean 'lr-async'?"),
     "methods of nothing": (("plan", *FAST, "--methods", "prompt-lookup,,lr-sync"), "methods='' must be one of"),
-    "unknown rules": (("plan", *FAST, "--rules", "papers"), "did you mean 'paper'?"),
     "no budget": (("plan", *FAST, "-M", "0"), "--max-parallel=0 must be an integer in [1, 4096]"),
-    "negative budget": (("plan", *FAST, "-M", "-4"), "--max-parallel=-4"),
-    "budget of words": (("plan", *FAST, "-M", "many"), "--max-parallel='many' must be an integer"),
-    "nan budget": (("plan", *FAST, "-M", "nan"), "--max-parallel='nan' must be an integer"),
     "k1 = 0": (("simulate", *FAST, "--k1", "0"), "--k1=0 must be an integer in [1, 1024]"),
-    "k1 = 1e9": (("simulate", *FAST, "--k1", "1000000000"), "must be an integer in [1, 1024]"),
-    "k1 = 1.5": (("simulate", *FAST, "--k1", "1.5"), "--k1='1.5' must be an integer"),
-    "width = 0": (("simulate", *FAST, "--width", "0"), "--width=0"),
     "one answer": (("simulate", "-p", PROFILE, "-n", "1"), "--answers=1 must be an integer in [2, 10000]"),
     "k2 of plain": (("simulate", *FAST, "--method", "autoregressive", "--k2", "3"), "k2=3 must be 1"),
     "timeline kind": (("simulate", *FAST, "--timeline", "x.bmp"), "must end in .png, .svg, .pdf or .json"),
-    "until = 0": (("simulate", *FAST, "--timeline", "x.png", "--until", "0"), "--until=0.0 must be a number in"),
     "until = nan": (("simulate", *FAST, "--timeline", "x.png", "--until", "nan"), "--until=nan must be a number in"),
-    "answer < 0": (("simulate", *FAST, "--answer", "-1"), "--answer=-1 must be an integer in"),
     "output folder": (("plan", *FAST, "-o", "."), "is a folder; give the name of a file"),
     "output nowhere": (("plan", *FAST, "-o", "no/where.json"), "there is no folder 'no'"),
     "unknown latency": (("plan", *FAST, "--latency", "nope"), "--latency='nope' is neither a file nor"),
     "second of two": (("profile", "diff", PROFILE, "nope", "--all"), "SECOND='nope' is neither a file nor"),
-    "first of two": (("profile", "diff", "nope", PROFILE), "FIRST='nope' is neither a file nor"),
     "both kinds": (("plan", *FAST, "--target", "Qwen/Qwen3-8B"), "give --profile or --target, not both"),
     "profile's option": (("plan", *NAMED, "--k2-max", "8"), "--k2-max needs --profile"),
     "target's option": (("plan", *FAST, "--gpus", "2"), "--gpus needs --target"),
@@ -219,15 +187,12 @@ BAD = {
         ("plan", "--target", "moonshotai/Kimi-K3", "--gpu", "L4"),
         "128 GPUs would do, where plans go up to 32",
     ),
-    "no gpus": (("plan", *NAMED, "--gpus", "0"), "--gpus=0 must be an integer in [1, 1024]"),
     "odd split": (("plan", *NAMED, "--gpus", "4", "--tp", "3"), "--tp=3 must be one of 1, 2, 4, 8"),
     "two loads": (("plan", *NAMED, "--concurrency", "1", "--rate", "1"), "say one kind of load"),
-    "no load": (("plan", *NAMED, "--concurrency", "0"), "--concurrency='0' must be integers in [1, 4096]"),
     "no rate": (("plan", *NAMED, "--rate", "0"), "--rate='0' must be numbers in (0, 1e+06]"),
     "bursts of nothing": (("plan", *NAMED, "--burstiness", "2"), "needs --rate"),
     "no prompt": (("plan", *NAMED, "--context", "100", "--answer-tokens", "100"), "it holds prompt and answer"),
     "unknown task": (("plan", *NAMED, "--task", "gsm9k"), "did you mean 'gsm8k'?"),
-    "unknown format": (("plan", *NAMED, "--precision", "fp3"), "--precision='fp3' must be one of bf16, fp8"),
     "format in capitals": (("plan", *NAMED, "--precision", "FP8"), "did you mean 'fp8'?"),
     "no table": (("plan", *NAMED, "--k", "[[1,8,4]"), "--k: not JSON"),
     "no trace": (("plan", *NAMED, "--trace", "missing.jsonl"), "missing.jsonl"),
@@ -254,13 +219,6 @@ def test_with_json_an_error_is_one_object(
     assert (told["schema"], told["schema_version"], told["code"]) == ("specplan.error", 1, 2)
     assert told["parameter"] == parameter
     assert said in told["message"]
-
-
-def test_installed_command_fails_as_politely(run_installed: Run, tmp_path: Path) -> None:
-    done = run_installed("plan", "-p", str(tmp_path / "none.json"))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("specplan: error: ")
-    assert done.stderr.count("\n") == 1
 
 
 # Files

@@ -35,7 +35,6 @@ REFUSED = {
     "profile schema -o device --force": "--output='device' is a device",
     "validate -p profile.json --timeline x.bmp": "--timeline='x.bmp' must end in",
     f"{SIMULATE} --timeline same.json -o same.json": "--timeline",
-    f"{SIMULATE} --timeline same.json -o ./same.json --force": "--timeline",
     "plan -p profile.json -o profile.json --force": "--profile",
     "profile show profile.json -o profile.json --force": "PROFILE",
     "reproduce hardware tables -o tables/one.csv --force": "FOLDER",
@@ -46,7 +45,6 @@ REFUSED = {
     "validate -p profile.json --prompts prompts.jsonl -o prompts.jsonl --force": "--prompts",
     # internal errors
     "profile check deep.json": "nested too deep",
-    "plan -p deep.json": "nested too deep",
     "acceptance deep.json": "",
     "acceptance deep-yaml.yaml": "",
     f"{SIMULATE} --set verifier=embedding": "verifier=embedding",
@@ -54,19 +52,13 @@ REFUSED = {
     f"calibrate openai --prompts half.json -o out.json -n 2 {NOBODY}": "half of a surrogate pair",
     # accepted or ignored in silence
     f"{SIMULATE} --corruption nan": "--corruption=nan must be a number in [0, 1]",
-    f"{SIMULATE} --corruption -1": "--corruption=-1.0 must be",
-    f"{SIMULATE} --corruption 2": "--corruption=2.0 must be",
     "profile check alpha1-2.json": "alpha1",
-    "profile check alpha1--1.json": "alpha1",
-    "profile check alpha1-nan.json": "alpha1",
-    "profile check k1.json": "k1",
-    "simulate -p profile.json -n 40 --timeline t.png --answer 40": "--answer=40",
+    f"{SIMULATE} --timeline t.png --answer 2": "--answer=2",
     f"{SIMULATE} --set k1=0": "--k1=0 must",
     f"{SIMULATE} --token prompt-lookup --k2 999": "k2=999",
     f"{SIMULATE} --timeline t.png --until 1e-300": "--until=1e-300 must be",
     "profile check twice.json": "a key comes twice in one object: 'name'",
     "profile check version-true.json": "schema_version=True must be 1",
-    "profile check version-float.json": "schema_version=1.0 must be 1",
     f'{OPENAI} {NOBODY} --speculative http://127.0.0.1:1 {{"method":"ngram","method":"ngram"}}': "a key comes twice",
     f"{PAIRS} --label correct": "--label",
     f"{PAIRS} --method lr-sync": "--method",
@@ -74,12 +66,9 @@ REFUSED = {
     "acceptance dynamic.json --from vllm-dynamic --max-batch 3": "--max-batch",
     "methods lr-async --gaps": "--gaps",
     # slow or endless
-    **{
-        f"profile diff profile.json profile.json --confidence {value}": f"--confidence={float(value)} must be"
-        for value in ("nan", "0", "1", "-1")
-    },
+    "profile diff profile.json profile.json --confidence nan": "--confidence=nan must be",
+    "profile diff profile.json profile.json --confidence 1": "--confidence=1.0 must be",
     "plan -p /dev/zero": "it is a device: give a regular file",
-    "plan -p fifo": "it is a pipe: give a regular file",
     f"{PAIRS.replace('pairs.jsonl', 'fifo')}": "it is a pipe",
     "profile check sparse.json": "larger than",
     # messages

@@ -90,16 +90,13 @@ LINES: dict[str, str] = {
     f"{SIMULATE} --width 64": "--width",
     f"{SIMULATE} --width 1024 --k1 1024": "--width",
     f"{SIMULATE} --set threshold=2": "threshold",
-    f"{SIMULATE} --set =3": "",
     f"{EXPLAIN} --for 5": "--for",
     f"{EXPLAIN} --tp 2": "--tp",
     f"{EXPLAIN} --false-alarm 0.1": "--false-alarm",
     f"{EXPLAIN} --k 3": "--k",
     f"{EXPLAIN} --gpu H100": "--target",
-    f"{EXPLAIN} --draft Qwen/Qwen3-0.6B": "--draft",
     f"{EXPLAIN} --target nope --gpu H100": "--target",
     f"{EXPLAIN} --target Qwen/Qwen3-8B --gpu H100 --draft Qwen/Qwen3-0.6B --eagle mtp": "--eagle",
-    f"{EXPLAIN} --method x": "--method",
     f"{EXPLAIN} --baseline ,": "--baseline",
     f"{EXPLAIN} --baseline plain.prom,": "--baseline",
     f"{EXPLAIN} --baseline before.prom,after.prom,plain.prom": "--baseline",
@@ -107,50 +104,34 @@ LINES: dict[str, str] = {
     f"{EXPLAIN} --baseline after.prom": "--baseline",
     "explain after.prom before.prom": "swapped",
     "explain after.prom after.prom": "",
-    "explain after.prom": "",
     f"{NAMED} --alpha1 0.5": "--alpha1",
     f"{NAMED} --judge Qwen/Qwen3-8B": "--judge",
     f"{NAMED} --eagle mtp": "mtp",
     f"{NAMED} --eagle Qwen/Qwen3-8B": "--eagle",
-    f"{NAMED} --eagle lmsys/SGLang-EAGLE3-Llama-3.3-70B-Instruct-Specforge": "hidden_size 8192, not 4096",
-    f"{NAMED} --draft meta-llama/Llama-3.2-1B": "vocab_size 128256, not 151936",
     f"{NAMED} --methods mtp": "num_nextn_predict_layers",
-    f"{NAMED} --methods suffix": "is not planned",
-    f"{NAMED} --methods egle3": "did you mean 'eagle3'",
     f"{NAMED} --methods lr-async --k 3": "add mtp, eagle3 or ngram",
     f"{NAMED} --methods dflash --k 20": "methods='dflash' cannot be planned here: it needs --k of 1 to 15",
     f"{NAMED} --methods ngram,dspark --k [[1,8,4]]": "methods='dspark' cannot be planned here: it needs one --k",
     f"{NAMED} --methods spec-reason": "specplan calibrate",
-    f"{NAMED} --methods dflash --acceptance dflash=3/round@40": "acceptance='dflash at k = 40' must be measured at a k",
-    f"{NAMED} --k [[1,8,4],[8,16,2]]": "k=[8, 16, 2] must be",
     f"{NAMED} --gpu-memory-utilization 0.1": "hold too little",
-    f"{NAMED} --k2-max 4": "--k fixes the tokens drafted per round",
     "calibrate torch --judge nope -o out.json -n 2": "model folder nope",
     f"{NAMED} --acceptance mtp=0.7": "ngram, eagle3, draft_model can",
     f"{NAMED} --acceptance ngram=profile.json": "specplan.acceptance",
     f"{NAMED} --gpu-price H100=": "--gpu-price",
-    f"{NAMED} --gpu-price nan": "--gpu-price",
-    f"{NAMED} --gpu-price H100=1,H100=2": "--gpu-price",
-    f"{NAMED} --gpu-price FOO=1": "--gpu",
     "acceptance after.prom --k 99": "--k",
     "acceptance after.prom before.prom": "earlier",
     "acceptance after.prom --method suffix": "--method",
-    f"{NAMED} --context 1": "--context",
     "plan --target /dev": "",
     "plan --target ../../etc": "--target",
     f"{PLANNED} --trace requests.jsonl": "--trace",
-    f"{PLANNED} --alpha1 0.5": "--alpha1",
     f"{PLANNED} --target x": "",
     "validate -p profile.json --run nope": "--run",
     "validate -p profile.json --run rsd --method lr-sync": "--run",
     f"{PAIRS} --gate": "--c1",
     f"{PAIRS} --bound accuracy-loss": "--decisions",
     "sweep run grid.toml -o out.csv --cluster tcp://127.0.0.1:1": "--cluster",
-    "sweep run grid.toml -o out.csv --backend nope": "--backend",
-    "sweep plot good.csv -x alpha1 -y alpha1 -o out.png": "-y",
     "sweep plot good.csv -x nope -y c1 -o out.png": "-x",
     "sweep plot good.csv -x alpha1 -y c1 --regions --method lr-sync -o out.png": "--method",
-    "reproduce nope": "",
     "reproduce hardware /proc/self": "FOLDER",
     # servers
     f"{SERVE} --host 999.1.1.1": "--host",
@@ -171,10 +152,6 @@ LINES: dict[str, str] = {
     **{f"calibrate torch --target model{i} --draft model{i} --prompts prompts.jsonl -o out.json": "" for i in range(5)},
 }  # fmt: skip
 """Lines that must fail, and what their errors must name."""
-
-
-def test_there_are_more_than_a_hundred() -> None:
-    assert len(LINES) + 3 * len(PAGES) >= 100
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -208,9 +185,3 @@ def test_no_page_of_a_server_is_trusted(world: World, pages: str, page: str, mon
         assert not complaints(world, words)
         code, _, err = run(words)
         assert code in (1, 2, 124), err
-
-
-def test_a_backend_for_pictures_that_is_not_there_is_not_asked_for(world: World) -> None:
-    import os
-
-    assert os.environ["MPLBACKEND"] == "agg"  # since the command line was imported

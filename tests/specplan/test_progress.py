@@ -36,17 +36,11 @@ def shown(monkeypatch: pytest.MonkeyPatch, *, colours: bool) -> str:
     return terminal.getvalue()
 
 
-def test_a_terminal_sees_parts_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = shown(monkeypatch, colours=True)
-    assert "planning for lr-deepseek-humaneval" in text
-    assert "4/4" in text
-    assert "left" in text
-    assert "\x1b[38;" in text
-
-
-def test_no_color_switches_colours_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_sees_parts_and_the_time_left_in_colours_unless_no_color_is_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert "\x1b[38;" in shown(monkeypatch, colours=True)
     text = shown(monkeypatch, colours=False)
-    assert "4/4" in text
     assert "\x1b[3" not in text
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
     lines = [line for line in re.split(r"[\r\n]+", plain) if line.strip()]

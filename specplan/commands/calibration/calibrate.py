@@ -8,19 +8,20 @@ from typing import Any, Final
 
 import click
 
-from specplan.calibrating import Effort, calibrate, effort_options
+from specplan.calibrating import calibrate, effort_options
 from specplan.commands.calibration.options import (
+    ROLES,
     json_object,
     load_options,
     loads,
     local_models,
+    on_gpus,
     output_file,
     sampling,
     timing_options,
     timings,
 )
 from specplan.commands.calibration.servers import placements, servers_script
-from specplan.commands.calibration.vllm import vllm_command
 from specplan.output import InputName, check_output, refuse_unused
 from specplan.ranges import ANSWERS, CORES, SECONDS, Number, WholeNumber
 
@@ -33,9 +34,6 @@ _BATCHES: Final = (1, 2, 3, 4, 6, 8)
 @click.group(name="calibrate")
 def command() -> None:
     """Measure a set of models and write a profile."""
-
-
-command.add_command(vllm_command)
 
 
 @command.command(name="torch")
@@ -52,10 +50,9 @@ command.add_command(vllm_command)
 @click.option(
     "--device",
     default="cpu",
-    show_default=True,
     help="cpu, cuda or cuda:N; cuda:0,cuda:1: the target on the first, draft and judge on the second.",
 )
-@click.option("--dtype", default="float32", show_default=True, help="float32, bfloat16 or float16.")
+@click.option("--dtype", default="float32", help="float32, bfloat16 or float16.")
 @click.option(
     "--max-context",
     type=WholeNumber(256, 1_000_000),
@@ -65,12 +62,12 @@ command.add_command(vllm_command)
     "--candidates",
     type=WholeNumber(0, 8),
     default=8,
-    show_default=True,
     help="Steps drawn at every position for methods that choose among candidates; this takes most of the time. 0: "
     "without these methods.",
 )
 @click.option(
     "--token-answers",
+    "n_token_answers",
     type=ANSWERS,
     help="Questions to answer with every token-level method too. Default: as many as make 480 runs, 40 at least.",
 )
@@ -84,37 +81,61 @@ command.add_command(vllm_command)
 @click.option("--draft-core", type=CORES, help="CPU core for the draft's process. Default: the second.")
 @sampling
 @output_file
-def torch_command(
-    prompts: Path | None,
-    effort: Effort,
-    allow_noise: bool,
-    name: str,
-    output: Path,
-    force: bool,
-    token_answers: int | None,
-    timings_share: float | None,
-    contexts: str | None,
-    **options: Any,
-) -> None:
+def torch_command(contexts: str | None, force: bool, **options: Any) -> None:
     """Measure local models with torch, each in a process of its own.
 
     Stops as soon as the planned speedup is known to the wanted precision. Finished parts are kept in OUTPUT.part: the
     same command continues an interrupted one.
     """
-    check_output(output, force=force)
+    check_output(options["output"], force=force)
     from calibrate.models.local import TorchModels
 
-    calibrate(
-        TorchModels(**options),
-        effort,
-        prompts,
-        name=name,
-        output=output,
-        allow_noise=allow_noise,
-        n_token_answers=token_answers,
-        timings_share=timings_share,
-        **timing_options(contexts),
-    )
+    calibrate(TorchModels, **options, **timing_options(contexts))
+
+
+@command.command(name="vllm")
+@local_models
+@click.option(
+    "--speculative-config",
+    "speculative",
+    multiple=True,
+    metavar="JSON",
+    help="As for vLLM (prompt_lookup_min is 1 unless given); repeatable, with one model for each method. Default: "
+    "n-grams, the draft as draft model, and the EAGLE head if there is one, 3 tokens each.",
+)
+@click.option("--prompts", type=click.Path(path_type=Path), help='JSONL file with one {"prompt": ...} a line.')
+@loads
+@timings
+@effort_options
+@click.option("--device", default="cpu", help="cpu or cuda, as vLLM was built.")
+@on_gpus("engines, with --device cuda")
+@click.option("--dtype", default="float32", help="float32, bfloat16 or float16.")
+@click.option("--eager/--compile", default=True, help="Run models as they are, or compile them.")
+@click.option(
+    "--gpu-memory-utilization",
+    type=Number(0.0, 1.0, ends="(]"),
+    default=0.28,
+    help="Share of a GPU's memory for each engine.",
+)
+@click.option("--target-core", type=CORES, help="CPU core for the target's model. Default: the first.")
+@click.option("--draft-core", type=CORES, help="CPU core for the draft's model. Default: the second.")
+@sampling
+@output_file
+def vllm_command(
+    speculative: tuple[str, ...], concurrency: str | None, contexts: str | None, force: bool, **options: Any
+) -> None:
+    """Measure local models in vLLM, in process, plain and with token-level speculation.
+
+    Starts an engine for each model, and one for each speculative configuration of the target. Stops as soon as the
+    speedup that would be planned is known precisely enough. What is finished is kept in OUTPUT.part: the same command
+    goes on where an interrupted one stopped.
+    """
+    check_output(options["output"], force=force)
+    from calibrate.models.vllm import VllmModels
+
+    configurations = [json_object("speculative-config", text) for text in speculative]
+    options["speculative"] = json.dumps(configurations, sort_keys=True) if configurations else ""
+    calibrate(VllmModels, loads=load_options(concurrency), **options, **timing_options(contexts))
 
 
 @command.command(name="openai")
@@ -122,19 +143,26 @@ def torch_command(
 @click.option(
     "--draft",
     default="",
+    show_default=False,
     metavar="URL[#MODEL]",
     help="Server of the draft model. Without it only the target is measured, for token-level methods (--speculative).",
 )
-@click.option("--judge", default="", metavar="URL[#MODEL]", help="Server of the judge. Default: the target judges.")
-@click.option("--api-key-env", default="", metavar="NAME", help="Environment variable that holds the API key.")
 @click.option(
-    "--timeout", "timeout_s", type=SECONDS, default=120.0, show_default=True, help="Longest silence of a server, s."
+    "--judge",
+    default="",
+    show_default=False,
+    metavar="URL[#MODEL]",
+    help="Server of the judge. Default: the target judges.",
 )
 @click.option(
+    "--api-key-env", default="", show_default=False, metavar="NAME", help="Environment variable that holds the API key."
+)
+@click.option("--timeout", "timeout_s", type=SECONDS, default=120.0, help="Longest silence of a server, s.")
+@click.option(
     "--patience",
+    "patience_s",
     type=Number(0.0, 1e6),
     default=60.0,
-    show_default=True,
     help="Time for which a failing server is tried again, s.",
 )
 @click.option(
@@ -155,36 +183,26 @@ def torch_command(
     "--chat", is_flag=True, help="Send prompts as a user's message, by the chat template of the target's server (vLLM)."
 )
 @click.option(
-    "--template-kwargs", default="", metavar="JSON", help='Settings of that template, e.g. {"enable_thinking": false}.'
+    "--template-kwargs",
+    default="",
+    show_default=False,
+    metavar="JSON",
+    help='Settings of that template, e.g. {"enable_thinking": false}.',
 )
 @effort_options
-@click.option("--gate/--no-gate", default=True, show_default=True, help="Ask the draft for its confidence too.")
-@click.option(
-    "--max-steps",
-    type=WholeNumber(1, 100_000),
-    default=64,
-    show_default=True,
-    help="Most steps of an answer; it ends there.",
-)
+@click.option("--gate/--no-gate", default=True, help="Ask the draft for its confidence too.")
+@click.option("--max-steps", type=WholeNumber(1, 100_000), default=64, help="Most steps of an answer; it ends there.")
 @sampling
 @output_file
 def openai_command(
     speculative: tuple[tuple[str, str], ...],
     concurrency: str | None,
     contexts: str | None,
-    patience: float,
     prompts: str,
-    effort: Effort,
-    allow_noise: bool,
-    name: str,
-    output: Path,
     force: bool,
     print_servers: bool,
     cache_gb: float | None,
     synthetic: str | None,
-    target_gpus: str | None,
-    draft_gpus: str | None,
-    judge_gpus: str | None,
     **options: Any,
 ) -> None:
     """Measure models on running OpenAI-compatible servers (vLLM, SGLang, TGI, ...).
@@ -193,36 +211,20 @@ def openai_command(
     Finished parts are kept in OUTPUT.part: the same command continues an interrupted one. The API key is read from the
     environment and written nowhere.
     """
-    gpus = {"target": target_gpus, "draft": draft_gpus, "judge": judge_gpus}
+    gpus = {role: options.pop(f"{role}_gpus") for role in ROLES}
     if print_servers:
-        models = {role: options[role] for role in gpus}
+        models = {role: options[role] for role in ROLES}
         script = servers_script(models, gpus, speculative, cache_gb=cache_gb, synthetic=synthetic)
         click.echo(script, nl=False)
         return
-    refuse_unused([*(f"{role}_gpus" for role in gpus), "cache_gb", "synthetic"], "without --print-servers")
-    check_output(output, force=force)
+    refuse_unused([*(f"{role}_gpus" for role in ROLES), "cache_gb", "synthetic"], "without --print-servers")
+    check_output(options["output"], force=force)
     from calibrate.models.asking import BUNDLED
     from calibrate.models.servers import RemoteModels
 
     bundled, loads = prompts == BUNDLED, load_options(concurrency)
     batches = [batch for batch in _BATCHES if batch <= max(loads.levels, default=_BATCHES[-1])]
-    served = RemoteModels(
-        task=BUNDLED if bundled else "general", speculative=_speculating_servers(speculative), **options
-    )
-    calibrate(
-        served,
-        effort,
-        None if bundled else Path(prompts),
-        name=name,
-        output=output,
-        allow_noise=allow_noise,
-        loads=loads,
-        patience_s=patience,
-        **timing_options(contexts, batches=tuple(batches)),
-    )
-
-
-def _speculating_servers(given: tuple[tuple[str, str], ...]) -> str:
-    """Servers and their configurations as one JSON list, as `RemoteModels.speculative` has it; empty without any."""
-    servers = [{"server": server, **json_object("speculative", text)} for server, text in given]
-    return json.dumps(servers) if servers else ""
+    drafting = [{"server": server, **json_object("speculative", text)} for server, text in speculative]
+    options |= {"task": BUNDLED if bundled else "general", "speculative": json.dumps(drafting) if drafting else ""}
+    options |= {"prompts": None if bundled else Path(prompts), "loads": loads}
+    calibrate(RemoteModels, **options, **timing_options(contexts, batches=tuple(batches)))

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from specplan.output import InputName, progress
 from specplan.ranges import SEED, WholeNumber
-
-if TYPE_CHECKING:
-    from calibrate.pair.widening.sizes import Sizes
 
 __all__ = ["command"]
 
@@ -31,22 +27,17 @@ def command() -> None:
     required=True,
     help="Shape of the target: a known model such as qwen3-8b, or a config.json.",
 )
-@click.option(
-    "--draft-shape", "draft", type=InputName(), default="qwen3-0.6b", show_default=True, help="Shape of the draft."
-)
-@click.option(
-    "--judge-shape", "judge", type=InputName(), default="qwen3-1.7b", show_default=True, help="Shape of the judge."
-)
+@click.option("--draft-shape", "draft", type=InputName(), default="qwen3-0.6b", help="Shape of the draft.")
+@click.option("--judge-shape", "judge", type=InputName(), default="qwen3-1.7b", help="Shape of the judge.")
 @click.option("--layers", "target_layers", type=LAYERS, help="Layers of the target, 32 or more. Default: the shape's.")
 @click.option("--draft-layers", type=LAYERS, help="Layers of the draft, 3 or more. Default: the shape's.")
 @click.option("--judge-layers", type=LAYERS, help="Layers of the judge, 8 or more. Default: the shape's.")
-@click.option("--dtype", default="bfloat16", show_default=True, help="bfloat16, float16 or float32.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random weights.")
+@click.option("--dtype", default="bfloat16", help="bfloat16, float16 or float32.")
+@click.option("--seed", type=SEED, default=0, help="Seed of the random weights.")
 @click.option(
     "--context",
     type=WholeNumber(2048, 10_000_000),
     default=2048,
-    show_default=True,
     help="Longest sequence, tokens; beyond 2048 the text has no meaning but costs what it should.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder to make.")
@@ -71,20 +62,15 @@ def widen(
     SGLang load, and a README. Needs the extra `torch`.
     """
     from calibrate.pair.widening.pair import wide_pair, widen_pair
-
-    layers = {"target": target_layers, "draft": draft_layers, "judge": judge_layers}
-    shapes = {"target": target, "draft": draft, "judge": judge}
-    models = wide_pair({role: _sizes(role, shape, layers[role]) for role, shape in shapes.items()})
-    with progress("writing models", sum(model.n_files for model in models)) as written:
-        widen_pair(models, output, dtype=dtype, seed=seed, context=context, force=force, written=written)
-    click.echo(f"{output}: {', '.join(model.role for model in models)}, {dtype}; README.md says how to use them")
-
-
-def _sizes(role: str, shape: str, layers: int | None) -> Sizes:
-    """The sizes of a shape that is given for a role."""
     from calibrate.pair.widening.sizes import sizes_of_shape
     from specplan.worlds.model_files import shape_of
 
-    facts = shape_of(shape)
-    option = "shape" if role == "target" else f"{role}-shape"
-    return sizes_of_shape(option, facts.name, facts.shape, layers)
+    sizes = {}
+    given = {"target": (target, target_layers), "draft": (draft, draft_layers), "judge": (judge, judge_layers)}
+    for role, (shape, layers) in given.items():
+        option, facts = "shape" if role == "target" else f"{role}-shape", shape_of(shape)
+        sizes[role] = sizes_of_shape(option, facts.name, facts.shape, layers)
+    models = wide_pair(sizes)
+    with progress("writing models", sum(model.n_files for model in models)) as written:
+        widen_pair(models, output, dtype=dtype, seed=seed, context=context, force=force, written=written)
+    click.echo(f"{output}: {', '.join(model.role for model in models)}, {dtype}; README.md says how to use them")

@@ -6,21 +6,19 @@ import json
 import math
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import click
 
-from specplan.commands.calibration.options import ROLES, json_object, on_gpus
+from specplan.commands.calibration.options import ROLES, all_of, json_object, on_gpus
 from specplan.ranges import ListOf, Number
 from specplan.show.saving import words_given
 from theory.errors import ParameterError, SpecplanError
 
 __all__ = ["placements", "servers_script"]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _FIRST_PORT: Final = 8000
 _URL: Final = "http://127.0.0.1:{}/v1"
@@ -50,33 +48,29 @@ class _Server:
         return vllm_command(words, self.gpus, share, self.config, cached=True)
 
 
-def placements(command: F) -> F:
-    """Give a command the options that print servers instead of measuring them, and place them on GPUs."""
-    options = [
-        click.option(
-            "--cache-gb",
-            type=Number(0.0, 1e6, ends="()"),
-            help="With --print-servers: KV cache of each server per GPU, GB; servers on one GPU then start together. "
-            "Default: what the server's share of the memory leaves; they start one after the other.",
-        ),
-        click.option(
-            "--synthetic",
-            type=ListOf(Number(0.0, 65.0)),
-            metavar="N[,N...]",
-            help="With --print-servers: acceptance imposed at random, whatever is drafted: mean tokens per round, the "
-            "target's own included (2.6), or by position the probability that all up to it are accepted "
-            "(0.85,0.74,0.65).",
-        ),
-        click.option(
-            "--print-servers",
-            is_flag=True,
-            help="Print a script that starts vLLM servers, with models in place of URLs, and the command that measures "
-            "them; measure nothing.",
-        ),
-    ]
-    for option in options:
-        command = option(command)
-    return on_gpus("server, with --print-servers")(command)
+placements = all_of(
+    on_gpus("server, with --print-servers"),
+    click.option(
+        "--print-servers",
+        is_flag=True,
+        help="Print a script that starts vLLM servers, with models in place of URLs, and the command that measures "
+        "them; measure nothing.",
+    ),
+    click.option(
+        "--synthetic",
+        type=ListOf(Number(0.0, 65.0)),
+        metavar="N[,N...]",
+        help="With --print-servers: acceptance imposed at random, whatever is drafted: mean tokens per round, the "
+        "target's own included (2.6), or by position the probability that all up to it are accepted (0.85,0.74,0.65).",
+    ),
+    click.option(
+        "--cache-gb",
+        type=Number(0.0, 1e6, ends="()"),
+        help="With --print-servers: KV cache of each server per GPU, GB; servers on one GPU then start together. "
+        "Default: what the server's share of the memory leaves; they start one after the other.",
+    ),
+)
+"""Options that print servers instead of measuring them, and place them on GPUs."""
 
 
 def servers_script(
@@ -204,25 +198,19 @@ def _validation(configs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _shares(servers: Sequence[_Server]) -> list[float]:
-    """The share of the memory of its GPUs for each server: on no GPU more than vLLM's default in all."""
+    """The share of its GPUs' memory for each server, by its weights: on no GPU more than vLLM's default in all."""
     from specplan.worlds.memory import ENGINE_SHARE
-
-    needed = _needed(servers)
-    on: defaultdict[int, float] = defaultdict(float)
-    for gpu, n in ((gpu, n) for server, n in zip(servers, needed, strict=True) for gpu in server.gpus):
-        on[gpu] += n
-    shares = [n / max(on[gpu] for gpu in server.gpus) for server, n in zip(servers, needed, strict=True)]
-    return [math.floor(100.0 * ENGINE_SHARE * share) / 100.0 for share in shares]
-
-
-def _needed(servers: Sequence[_Server]) -> list[float]:
-    """Bytes on each GPU of a server, by its weights; all the same where a model is not known."""
     from specplan.worlds.model_files import shape_of
     from specplan.worlds.running.settings import HELPER_CACHE
     from theory.hardware.formats import Precision
 
     try:
         weights = [shape_of(server.model).shape.weight_bytes(Precision()) for server in servers]
-    except SpecplanError:
-        return [1.0] * len(servers)
-    return [w / len(server.gpus) + HELPER_CACHE for w, server in zip(weights, servers, strict=True)]
+        needed = [w / len(server.gpus) + HELPER_CACHE for w, server in zip(weights, servers, strict=True)]
+    except SpecplanError:  # a model that is not known
+        needed = [1.0] * len(servers)
+    on: defaultdict[int, float] = defaultdict(float)
+    for gpu, n in ((gpu, n) for server, n in zip(servers, needed, strict=True) for gpu in server.gpus):
+        on[gpu] += n
+    shares = [n / max(on[gpu] for gpu in server.gpus) for server, n in zip(servers, needed, strict=True)]
+    return [math.floor(100.0 * ENGINE_SHARE * share) / 100.0 for share in shares]

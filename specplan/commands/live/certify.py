@@ -55,7 +55,7 @@ __all__ = ["certificate_as_json", "certificate_as_text", "command"]
     help="Probability of ever naming a defect of a lossless server; limits hold with 1 minus it.",
 )
 @click.option("--seed", type=SEED, help="Seed of the first answer's request. Default: none is sent.")
-@click.option("--api-key-env", default="", help="Environment variable with the servers' API key.")
+@click.option("--api-key-env", default="", show_default=False, help="Environment variable with the servers' API key.")
 @click.option("--timeout", type=SECONDS, default=120.0, show_default=True, help="Longest silence of a server, s.")
 @json_option
 @output_options

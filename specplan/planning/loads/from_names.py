@@ -260,7 +260,7 @@ def limits_of(deployment: Deployment, option: Option, answers: int) -> ServingLi
     """Return the bounds of the target's engine, which is started for so many answers."""
     room = room_of(deployment, option.configuration, option.arrangement)
     context = float(deployment.context)
-    fit = min(one.answers(context) for one in room.rooms) * context
+    fit = min(one.answers(context) for one in room) * context
     rows = float(option.configuration.k2)
     places = sequences_for(deployment, option.configuration, answers)
     # `considered` made sure that one answer fits

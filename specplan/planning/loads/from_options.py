@@ -30,6 +30,8 @@ __all__ = ["deployment_plan", "deployment_plans", "settings_for"]
 
 _CONTEXT: Final = 8192
 _ANSWER_TOKENS: Final = 4096
+_HAVE_DEFAULTS: Final = {"answer_spread": "answer_spread", "gpu_memory_utilization": "memory_share"}
+"""Options to fields of a deployment that have defaults of their own."""
 _TRAINED: Final = "trained"
 """An EAGLE-3 head of the usual size."""
 _OWN: Final = "mtp"
@@ -62,22 +64,30 @@ def deployment_plans(options: Mapping[str, Any], names: Sequence[str]) -> Iterat
     from specplan.worlds.drafters.naming import methods_named
 
     loads = loads_of(options)
+    trace = loads[0].trace
+    if trace is not None:
+        for name in ("context", "answer_tokens", "answer_spread"):
+            if options[name] is not None:
+                raise ParameterError(
+                    name, options[name], "must not be given with --trace, which has the sizes of answers"
+                )
+        prompt, answer = (max(round(float(one.mean())), 1) for one in (trace.prompt_tokens, trace.answer_tokens))
+        options = {**options, "answer_tokens": answer, "context": prompt + answer}
     methods = methods_named(names)
     heads = [name.strip().lower() for name in names if name.strip().lower() in ("mtp", "eagle3", *BLOCK_DRAFTERS)]
-    deployment = _deployment(_with_sizes(options, loads[0]), methods, heads)
+    deployment = _deployment(options, methods, heads)
     check_named(deployment, names)
     bounds = bounds_of(options)
     seconds, curve = options.get("budget"), not options.get("no_curve")
+    budget = _budget(options)
     if seconds is None:
-        plan = plan_loads(deployment, loads, bounds, methods, budget=_budget(options), curve=curve, progress=progress)
-        yield plan
+        yield plan_loads(deployment, loads, bounds, methods, budget=budget, curve=curve, progress=progress)
         return
     if bounds.binding or any(load.concurrency is None for load in loads):
         raise ParameterError(
             "budget", seconds, "is for --concurrency without bounds: mean values know no single answer"
         )
-    simulator = FromNames(deployment, methods, _budget(options))
-    yield from _refined(simulator, loads, bounds, seconds)
+    yield from _refined(FromNames(deployment, methods, budget), loads, bounds, seconds)
 
 
 def _refined(simulator: FromNames, loads: Sequence[Load], limits: Limits, seconds: float) -> Iterator[NamesPlan]:
@@ -120,23 +130,12 @@ def _budget(options: Mapping[str, Any]) -> Budget:
     return Budget(**said)
 
 
-def _with_sizes(options: Mapping[str, Any], load: Load) -> Mapping[str, Any]:
-    """The options with the mean sizes of a trace, which has its own."""
-    if load.trace is None:
-        return options
-    for name in ("context", "answer_tokens", "answer_spread"):
-        if options[name] is not None:
-            raise ParameterError(name, options[name], "must not be given with --trace, which has the sizes of answers")
-    answer = max(round(float(load.trace.answer_tokens.mean())), 1)
-    prompt = max(round(float(load.trace.prompt_tokens.mean())), 1)
-    return {**options, "answer_tokens": answer, "context": prompt + answer}
-
-
 def _deployment(options: Mapping[str, Any], methods: Sequence[str], heads: Sequence[str]) -> Deployment:
     from sim.catalogue import choice
     from specplan.worlds.arrangements import splits
     from specplan.worlds.drafters.finding import check_draft
     from specplan.worlds.measured_operators import Operators
+    from specplan.worlds.prior_constants import DOMAIN_OF
     from specplan.worlds.request import Deployment, Placement
     from theory.hardware.engines import engine_named
     from theory.hardware.gpus import gpu_named
@@ -156,6 +155,12 @@ def _deployment(options: Mapping[str, Any], methods: Sequence[str], heads: Seque
         )
     if options["cache"] is None and name == "sglang":
         target = _usual_cache(target, gpu)
+    tasks = tuple(dict.fromkeys((*DOMAIN_OF.values(), *DOMAIN_OF)))
+    acceptance: Mapping[str, KnownAcceptance] = {}
+    if options["acceptance"]:  # read by what only then is imported
+        from specplan.worlds.drafters.known_acceptance import known_acceptances
+
+        acceptance = known_acceptances(options["acceptance"])
     made = Deployment(
         target=target,
         draft=draft,
@@ -167,17 +172,15 @@ def _deployment(options: Mapping[str, Any], methods: Sequence[str], heads: Seque
         engine=engine_named(name, version or None),
         operators=choice("operators", options["operators"] or "auto", get_args(Operators)),
         engine_version=version,
-        engine_said=bool(version),
         context=options["context"] or _CONTEXT,
         answer_tokens=options["answer_tokens"] or _ANSWER_TOKENS,
-        **({} if options["answer_spread"] is None else {"answer_spread": options["answer_spread"]}),
-        task=_task(options["task"]),
+        task=None if options["task"] is None else choice("task", options["task"].strip().lower(), tasks),
         alpha1=options["alpha1"],
-        acceptance=_acceptance(options["acceptance"] or ()),
+        acceptance=acceptance,
         gpu_price=prices_of(options["gpu_price"], [gpu]).get(gpu.name),
         k=_k(options["k"], methods),
         max_num_seqs=options["max_num_seqs"],
-        **({} if options["gpu_memory_utilization"] is None else {"memory_share": options["gpu_memory_utilization"]}),
+        **{field: options[name] for name, field in _HAVE_DEFAULTS.items() if options[name] is not None},
     )
     if (tp := made.tp) is not None:
         allowed = splits(target, MOST_TP)
@@ -246,28 +249,24 @@ def _chosen(
 
 
 def _k(typed: int | str | None, methods: Sequence[str]) -> int | Schedule | None:
-    """The k that was given, or its table by batch size, which some method has to draft."""
-    from sim.catalogue import method
+    """The k that was given, or its table by batch size, which some method has to draft.
 
-    k = _table(typed) if isinstance(typed, str) else typed
-    if k is not None and not any(method(name).level == "token" for name in methods):
-        rule = f"is for methods that draft tokens, and --methods names {', '.join(methods)}: add mtp, eagle3 or ngram"
-        raise ParameterError("k", typed, rule)
-    return k
-
-
-def _table(typed: str) -> Schedule:
-    """Tokens drafted by batch size, without gaps: what vLLM drafts there is easily overlooked."""
+    Gaps are refused: what vLLM drafts there is easily overlooked.
+    """
     from calibrate.record.json_text import parse_json
     from calibrate.token_acceptance.schedule import Schedule
+    from sim.catalogue import method
 
-    table = Schedule.parse(parse_json(typed, "--k"), "--k")
-    for before, after in pairwise(table.ranges):
+    k = Schedule.parse(parse_json(typed, "--k"), "--k") if isinstance(typed, str) else typed
+    for before, after in pairwise(k.ranges if isinstance(k, Schedule) else ()):
         if after.first > before.last + 1:
             whole = [before.first, after.first - 1, before.k]
             rule = f"leaves a gap before {after.first}; vLLM would draft {before.k} there: say {whole}, or another K"
             raise ParameterError("k", list(before), rule)
-    return table
+    if k is not None and not any(method(name).level == "token" for name in methods):
+        rule = f"is for methods that draft tokens, and --methods names {', '.join(methods)}: add mtp, eagle3 or ngram"
+        raise ParameterError("k", typed, rule)
+    return k
 
 
 def _model(name: str, precision: str | None, cache: str | None) -> ServedModel:
@@ -293,24 +292,6 @@ def _usual_cache(target: ServedModel, gpu: Gpu) -> ServedModel:
     if gpu.name not in BLACKWELL or not any(isinstance(one, LatentAttention) and one.selection for one in mixers):
         return target
     return replace(target, precision=replace(target.precision, cache="fp8"))
-
-
-def _acceptance(texts: Sequence[str]) -> Mapping[str, KnownAcceptance]:
-    """What is said about acceptance, read by what only then is imported."""
-    if not texts:
-        return {}
-    from specplan.worlds.drafters.known_acceptance import known_acceptances
-
-    return known_acceptances(texts)
-
-
-def _task(name: str | None) -> str | None:
-    """A task that something is known about."""
-    from sim.catalogue import choice
-    from specplan.worlds.prior_constants import DOMAIN_OF
-
-    kinds = (*dict.fromkeys(DOMAIN_OF.values()), *DOMAIN_OF)
-    return None if name is None else choice("task", name.strip().lower(), tuple(dict.fromkeys(kinds)))
 
 
 def _head(name: str, target: ServedModel, cache: str | None) -> ServedModel:

@@ -118,7 +118,8 @@ class FromProfile(Simulator):
             speedup, seconds = planned.speedup, planned.baseline_seconds
             own = on_logarithm(speedup.value, 0.0, speedup.n, estimator=speedup.estimator, seed=speedup.seed)
         else:
-            precision = max(_PRECISION, _OF_INTERVAL * self._planned(configuration) / _Z)
+            planned_half = math.hypot(*self._predicted[option.kind].errors.values())
+            precision = max(_PRECISION, _OF_INTERVAL * planned_half / _Z)
             own = self.corrected(option, self.simulated(configuration, answers, precision))
             seconds = self.plain_seconds(answers)
         rate = answers * self.answer_tokens / seconds * own.value
@@ -131,10 +132,6 @@ class FromProfile(Simulator):
         loaded = simulated.relative_half_width if math.isfinite(simulated.value) else 0.0
         return {**self._predicted[option.kind].errors, **({"load": loaded} if loaded else {})}
 
-    def _planned(self, configuration: Configuration) -> float:
-        """Half-width of the logarithm of the plan's speedup."""
-        return math.hypot(*self._predicted[kind(configuration)].errors.values())
-
     def corrected(self, option: Option, gain: Estimate) -> Estimate:
         """Return a simulated gain as the plan corrects the speedup; see `Simulator`."""
         planned = self._predicted[option.kind]
@@ -145,18 +142,14 @@ class FromProfile(Simulator):
     def facts(self, option: Option, answers: int, served: ServedLoad) -> dict[str, Any]:
         """Return tokens of steps in vain, where they are counted, and how much was timed; see `Simulator`."""
         in_vain = {role: served.in_vain(role) for role in (DRAFT, TARGET)} if self._ends else {}
-        return {"in_vain": in_vain, "timed": self._timed(option)}
-
-    def _timed(self, option: Option) -> int | None:
-        """The most answers at once that were timed: plain, by the token-level method, and step by step."""
         profile = self._trials.profile
         if not profile.engines:
-            return None
+            return {"in_vain": in_vain}
         target = profile.engines[profile.placement[TARGET]]
         timed = [most_at_once(target), most_at_once(target, option.configuration.token or "")]
         if option.configuration.spec.drafts_steps:
             timed.append(max((one.clients for one in target.clients_in_use), default=1))
-        return min(timed)
+        return {"in_vain": in_vain, "timed": min(timed)}
 
     def simulated(self, configuration: Configuration, answers: int, precision: float) -> Estimate:
         """Return tokens per second over those of plain decoding on the same answers, as simulated.

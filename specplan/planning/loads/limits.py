@@ -28,7 +28,6 @@ LIMITS: Final[tuple[Limit, ...]] = get_args(Limit)
 reads``: attention over cached tokens; ``cache full``: answers wait for room in it; ``places``: they wait for one of the
 engine's (``max_num_seqs``); ``links``: sums over GPUs; ``host``: what the engine takes between kernels and per
 sequence; ``draft``: drafting, or a draft's GPU that is busier."""
-
 _BF16_BYTES: Final = 2.0
 _WAITING: Final = 0.05
 """If answers wait for a place at least this share of their time, the cache is the bottleneck, [-]."""

@@ -21,7 +21,7 @@ from specplan.worlds.drafters.naming import (
     layers_in_turn,
     methods_named,
 )
-from specplan.worlds.memory import STAGES, MemoryPlan, Served, memory_plan
+from specplan.worlds.memory import STAGES, Room, Served, rooms_of
 from specplan.worlds.running.flags import first_with, has, over_stages
 from theory.errors import ParameterError
 from theory.hardware.work import Parallel
@@ -45,15 +45,12 @@ __all__ = [
 
 _LEAST: Final = 0.01
 """Share by which a gain must exceed 1 to be one: simulations do not resolve smaller ones."""
-
 Place: TypeAlias = tuple[bool, float, bool, float]
 """The place of a row in its table; smaller ones come first."""
-
 DEPTHS: Final = (2, 3, 4, 6, 8)
 """Values of k1 to try: the gain is flat around its best."""
 RULES: Final = "released-code"
 """Schedule of Lookahead Reasoning, unless an option names another."""
-
 _DRAFT: Final = "a draft model; none of the target's family and vocabulary is small enough and reads as much (--draft)"
 _NEEDS: Final[Mapping[str, tuple[str, str]]] = {
     "draft-model": ("draft", _DRAFT),
@@ -63,7 +60,6 @@ _NEEDS: Final[Mapping[str, tuple[str, str]]] = {
     "lr-sync": ("draft", _DRAFT),
 }
 """Method to the model that it needs, and how to name it."""
-
 _KNOWN: Final = ("prompt-lookup", *_NEEDS)
 """Methods about whose acceptance something is known before anything is measured."""
 
@@ -208,18 +204,17 @@ def _adapts(deployment: Deployment) -> bool:
     return engine == "vllm" and block_kind(deployment.block) == "dspark" and known
 
 
-def room_of(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> MemoryPlan:
+def room_of(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> tuple[Room, ...]:
     """Return what fits on the GPUs of one copy.
 
     Raises
     ------
     ParameterError : the models do not fit.
     """
-    return memory_plan(
+    return rooms_of(
         list(_models(deployment, configuration, arrangement)),
         gpu_bytes=deployment.gpu.memory,
         context=float(deployment.context),
-        gpus=arrangement.gpus_of_copy,
         engine_share=deployment.memory_share,
     )
 

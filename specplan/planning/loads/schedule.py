@@ -147,7 +147,7 @@ class Depths:
 
     def _rate(self, configuration: Configuration, split: Split, size: int) -> float:
         seconds = self._world.round_cost(configuration, split).iteration(size, size * self._context)
-        return size * self._world.tokens_per_pass(configuration) / seconds
+        return size * self._world.passes(configuration).tokens / seconds
 
 
 def smoothed(rates: Sequence[Sequence[float]], noise: float) -> list[int]:

@@ -30,7 +30,6 @@ Means = Callable[[Option, int], MeanRate | None]
 
 Depth = Callable[[str, Split, int], int]
 """Tokens to draft per round, by method, how GPUs share the target, and sequences in the batch of a copy."""
-
 _FIRST_DEPTH: Final = 4
 """k1 at which arrangements are compared."""
 _BELOW: Final = "prompt-lookup"
@@ -151,7 +150,9 @@ class _Search:
                 self.most = max(self.most, best[1])
                 yield best
         for name in self.every.step_methods:
-            if not (self._is_lost(name) or self._is_far_behind(name)):
+            own = {kind for kind, pair in self.before.items() if pair[0].configuration.method == name}
+            far_behind = bool(own) and not own & set(worth_simulating(self.before))  # at fewer answers
+            if not (self._is_lost(name) or far_behind):
                 yield from self._steps(name, below)
 
     def fastest(self, options: Iterable[Option]) -> tuple[Option, float] | None:
@@ -223,11 +224,6 @@ class _Search:
         """Whether a kind was so far behind plain decoding at fewer answers that it does not come back."""
         before = self.before
         return bool(before) and (kind not in before or before[kind][1] < _LOST * before[PLAIN.method][1])
-
-    def _is_far_behind(self, name: str) -> bool:
-        """Whether steps, which take long to simulate, were far behind the best kind at fewer answers."""
-        own = {kind: pair for kind, pair in self.before.items() if pair[0].configuration.method == name}
-        return bool(own) and not set(own) & set(worth_simulating(self.before))
 
     def _depth(self, kind: str) -> int:
         """The k1 at fewer answers."""

@@ -39,7 +39,6 @@ _LEAST_ARRIVALS: Final = 60
 """Arrivals of a replication at least."""
 _MOST_OF_A_TRACE: Final = 500
 """Arrivals that one copy meets, of a load without end and of a trace."""
-
 NO_MOVES: Final[Mapping[str, float]] = MappingProxyType({})
 
 

@@ -264,8 +264,9 @@ def _rate(world: World, configuration: Configuration, option: Option, answers: i
     """Tokens per second of one copy with as many of the answers as fit; None where none does."""
     deployment = world.deployment
     context = deployment.prompt_tokens + deployment.answer_tokens / 2.0
-    fit = min(room_of(deployment, configuration, option.arrangement).answers(context), answers)
+    rooms = room_of(deployment, configuration, option.arrangement)
+    fit = min(math.floor(min(room.answers(context) for room in rooms)), answers)
     if fit < 1:
         return None
     seconds = world.round_cost(configuration, option.arrangement.split).iteration(fit, fit * context)
-    return fit * world.tokens_per_pass(configuration) / seconds
+    return fit * world.passes(configuration).tokens / seconds

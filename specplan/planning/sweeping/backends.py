@@ -23,7 +23,6 @@ BACKENDS: Final = get_args(Backend)
 
 _PIECE: Final = {"world": 64, "profile": 8}
 """Points that travel together, at most: those of a profile take ten times as long."""
-
 _DASK: Final = {
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 1 << 25,
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 1 << 25,

@@ -6,7 +6,7 @@ import csv
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from calibrate.record.files import opened, replacing
 from calibrate.record.journal import Journal, digest
@@ -18,12 +18,9 @@ from specplan.planning.sweeping.grid import Grid
 from specplan.version import __version__
 from theory.errors import SchemaError, SpecplanError, shown
 
-__all__ = ["ENDINGS", "Row", "SweepError", "read_rows", "run_sweep", "write_rows"]
+__all__ = ["Row", "SweepError", "read_rows", "run_sweep", "write_rows"]
 
 Row = dict[str, Any]
-ENDINGS: Final = (".parquet", ".csv")
-
-_NUMBERS: Final = ("speedup", "stderr")
 
 
 class SweepError(SpecplanError):
@@ -79,20 +76,15 @@ def run_sweep(
     return rows
 
 
-def _columns(rows: Sequence[Row]) -> list[str]:
-    """Columns that define points first, then those of results."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    return [name for name in names if name not in RESULTS] + [name for name in RESULTS if name in names]
-
-
 def write_rows(rows: Sequence[Row], path: Path) -> None:
-    """Write a table, all at once or not at all.
+    """Write a table, columns that define points first, then those of results; all at once or not at all.
 
     Raises
     ------
     SpecplanError : pyarrow is not installed, and the file is to be parquet.
     """
-    columns = _columns(rows)
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = [name for name in names if name not in RESULTS] + [name for name in RESULTS if name in names]
     if path.suffix.lower() == ".csv":
         with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
             table = csv.DictWriter(file, columns, lineterminator="\n")
@@ -138,16 +130,12 @@ def read_rows(path: Path) -> list[Row]:
     if not rows or "speedup" not in rows[0]:
         raise SchemaError(f"{path}: is no sweep: it has no column 'speedup', or no rows")
     for number, row in enumerate(rows, 1):
-        for name in _NUMBERS:
-            if not _is_number(row.get(name)):
-                rule = f"must be a finite number, or empty, got {shown(repr(row[name]))}"
+        for name in ("speedup", "stderr"):
+            value = row.get(name)
+            if value is not None and not (isinstance(value, (int, float)) and math.isfinite(value)):
+                rule = f"must be a finite number, or empty, got {shown(repr(value))}"
                 raise SchemaError(f"{path}: is no sweep: row {number}: {name} {rule}")
     return rows
-
-
-def _is_number(value: Any) -> bool:
-    """Whether it is a finite number, or none at all."""
-    return value is None or (isinstance(value, (int, float)) and math.isfinite(value))
 
 
 def _value(cell: str | list[str] | None) -> Any:

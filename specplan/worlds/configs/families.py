@@ -23,51 +23,38 @@ class Family:
 
     tied: bool = False
     """Whether the head reuses the embeddings where the file does not say."""
-
     gated: bool = True
 
     windows: Windows = "none"
     """``all``: every layer, where ``sliding_window`` is a number; ``switch``: the layers from ``max_window_layers`` on,
     where ``use_sliding_window`` is true; ``pattern``: all but each n-th layer."""
-
     period: int = 0
     """Period of windows of kind ``pattern``: each so many-th layer attends to all, where the file does not say."""
-
     expert_size: Literal["moe_intermediate_size", "intermediate_size"] = "moe_intermediate_size"
 
     mixture: bool | None = False
     """Whether its files describe a mixture of experts; None: those do that name experts."""
-
     mixing: Literal["attention", "gated-delta", "kda", "mamba2", "compressed"] = "attention"
     """Of the layers that are not full attention: what mixes tokens."""
-
     paired: bool = True
     """Whether each layer mixes tokens and has a feed-forward part; else it has one of both (Nemotron-H)."""
-
     index: bool = False
     """Whether full attention reads what an index of single tokens chooses."""
-
     gated_attention: bool = False
     """Whether outputs of full attention have a gate, where the file does not say."""
-
     unequal: bool = False
     """Whether keys and values of grouped-query attention may have different sizes."""
-
     dense_beside: bool = False
     """Whether all tokens pass a dense layer beside the routed experts, of ``intermediate_size`` columns."""
-
     cache: Literal["bf16", "fp8"] = "bf16"
     """Format of the cache where neither file nor user says it: what engines take for this architecture."""
-
     light_further: bool = False
     """Whether layers for further tokens have windowed attention and a dense feed-forward part (vLLM, ``mimo_v2_mtp``);
     else those of the last layer that attends."""
-
     latent: bool = False
 
     scaled_context: bool = False
     """Whether ``max_position_embeddings`` includes any scaling of positions already."""
-
     norms: int = 2
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -188,7 +175,6 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
     }
 )
 """Families by ``model_type``, of the language part where a file describes more."""
-
 REMOTE: Final = frozenset({
     "bailing_moe", "bailing_moe_v2", "exaone", "internlm3", "kimi_k2", "kimi_k25", "kimi_k3", "kimi_linear", "mimo",
     "mimo_v2",

@@ -79,7 +79,11 @@ def windows(fields: ConfigFields, family: Family, kinds: Sequence[str]) -> list[
     chunk = fields.attention_chunk_size
     window = None if fields.use_sliding_window is False else fields.sliding_window
     if fields.layer_types is not None or len(set(kinds)) > 1:
-        return _told_windows(fields, kinds, window)
+        sizes = {"sliding_attention": window, "chunked_attention": chunk}
+        for kind in dict.fromkeys(kinds):
+            if kind in sizes and sizes[kind] is None:
+                raise SchemaError(f"layer_types: {kind} needs a size (sliding_window or attention_chunk_size)")
+        return [sizes.get(kind) for kind in kinds]
     if chunk is not None:  # layers with positions look back within their chunk: at most a chunk of tokens
         period = family.period or n + 1
         with_positions = fields.no_rope_layers or [int((i + 1) % period != 0) for i in range(n)]
@@ -89,29 +93,13 @@ def windows(fields: ConfigFields, family: Family, kinds: Sequence[str]) -> list[
     if family.windows == "none":
         raise SchemaError("sliding_window: windows are not known for this model_type; must be null")
     if family.windows == "pattern":
-        period = _period(fields, family)
+        told = fields.sliding_window_pattern
+        if isinstance(told, str) and not (told and set(told[:-1]) <= {"L"} and told[-1] == "G"):
+            raise SchemaError(f"sliding_window_pattern: {told[:40]!r} must be a number or like 'LLLG'")
+        period = family.period if told is None else len(told) if isinstance(told, str) else told
         return [window if (i + 1) % period else None for i in range(n)]
     first = fields.max_window_layers or 0 if family.windows == "switch" else 0
     return [window if i >= first else None for i in range(n)]
-
-
-def _told_windows(fields: ConfigFields, kinds: Sequence[str], window: int | None) -> list[int | None]:
-    sizes = {"sliding_attention": window, "chunked_attention": fields.attention_chunk_size}
-    for kind in dict.fromkeys(kinds):
-        if kind in sizes and sizes[kind] is None:
-            raise SchemaError(f"layer_types: {kind} needs a size (sliding_window or attention_chunk_size)")
-    return [sizes.get(kind) for kind in kinds]
-
-
-def _period(fields: ConfigFields, family: Family) -> int:
-    pattern = fields.sliding_window_pattern
-    if pattern is None:
-        return family.period
-    if isinstance(pattern, int):
-        return pattern
-    if pattern and set(pattern[:-1]) <= {"L"} and pattern[-1] == "G":  # such as LLLG
-        return len(pattern)
-    raise SchemaError(f"sliding_window_pattern: {pattern[:40]!r} must be a number or like 'LLLG'")
 
 
 def _recurrent(fields: ConfigFields, family: Family) -> Recurrent:
@@ -151,9 +139,14 @@ def _attention(fields: ConfigFields, family: Family, kind: LayerKind, window: in
     if fields.kv_lora_rank is None:
         if family.latent:
             raise SchemaError("kv_lora_rank: missing, this model_type has latent attention")
-        return _grouped(
-            fields, family, window, _pooled(fields, fields.indexer_budget) if fields.indexer_budget else None
-        )
+        selection = None
+        if fields.indexer_budget:  # of Qwen3.8's sparse attention: keys in bf16, each the mean of a few tokens'
+            dim = needed(fields, "indexer_head_dim")
+            selection = Selection(
+                heads=needed(fields, "indexer_n_heads"), dim=dim, entries=fields.indexer_budget,
+                key_bytes=_BF16 * dim / needed(fields, "indexer_compress_ratio"), kind="blocks",
+            )  # fmt: skip
+        return _grouped(fields, family, window, selection)
     if not family.latent:
         raise SchemaError("kv_lora_rank: latent attention is not known for this model_type")
     if window is not None:
@@ -235,13 +228,6 @@ def _blocks(sparse: SparseFields) -> Selection:
         key_bytes=_BF16 * sparse.sparse_index_dim,
         kind="blocks",
     )
-
-
-def _pooled(fields: ConfigFields, budget: int) -> Selection:
-    """The index of Qwen3.8's sparse attention: keys in bf16, each the mean of a few tokens'."""
-    heads, dim = needed(fields, "indexer_n_heads"), needed(fields, "indexer_head_dim")
-    key_bytes = _BF16 * dim / needed(fields, "indexer_compress_ratio")
-    return Selection(heads=heads, dim=dim, entries=budget, key_bytes=key_bytes, kind="blocks")
 
 
 def _compressed(fields: ConfigFields) -> list[Mixer]:

@@ -49,7 +49,6 @@ _HINTS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("zero_expert_num", "num_zero_experts"), _IDLE),
 }
 """Fields that only models have which are not modelled; a null, false, zero or empty value does not count."""
-
 _MODELLED: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(("qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"), frozenset((_STATE,))),
     **dict.fromkeys(("nemotron_h", "granitemoehybrid", "kimi_linear", "kimi_k3"), frozenset((_STATE,))),
@@ -66,7 +65,6 @@ _MODELLED: Final[Mapping[str, frozenset[str]]] = {
     "gemma4_assistant": frozenset((_UNEQUAL, _SHARED)),
 }
 """What is modelled after all in a type that is read with these fields."""
-
 _NEAREST: Final[Mapping[str, str]] = {
     _STATE: "Qwen/Qwen3-Next-80B-A3B-Instruct, Qwen/Qwen3.5-27B or nvidia/NVIDIA-Nemotron-Nano-9B-v2",
     _SPARSE: "deepseek-ai/DeepSeek-V3.2 or MiniMaxAI/MiniMax-M3",
@@ -79,7 +77,6 @@ _NEAREST: Final[Mapping[str, str]] = {
     "(full_attention, sliding_attention, linear_attention)",
 }
 """By reason: models of like layers that can be planned, whichever is nearest in size."""
-
 _LISTS: Final = ("layer_types", "layers_block_type", "hybrid_override_pattern")
 _LAYER_TYPES: Final = frozenset(get_args(LayerKind)) | frozenset(KIND_NAMES)
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
+from typing import Any, Final, Literal, cast
 
-from pydantic import Field, model_validator
+from pydantic import Field, TypeAdapter
 
 from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS, UNPLANNED
 from calibrate.record.fields import Record
@@ -19,10 +19,6 @@ from specplan.worlds.configs.published_formats import published_precision
 from specplan.worlds.known_models import base_name, known_models
 from specplan.worlds.model_files import ModelFacts, block_drafter, draft_head, shape_of
 from theory.errors import ParameterError
-
-if TYPE_CHECKING:
-    from specplan.worlds.configs.blocks import BlockMethod
-    from specplan.worlds.model_files import ModelFacts
 
 __all__ = [
     "HeadFound",
@@ -54,12 +50,6 @@ class PublishedHead(Record):
     further_layers: int = Field(default=0, ge=0)
     """Layers of the target's checkpoint that are the drafter; 0: it has weights of its own."""
 
-    @model_validator(mode="after")
-    def _blocks_have_sizes(self) -> Self:
-        if (self.drafts == "block") != (self.block is not None):
-            raise ValueError(f"{self.head}: block must be given for blocks, and for no chain")
-        return self
-
     @property
     def sizes(self) -> BlockSizes:
         """Tokens of its blocks."""
@@ -68,16 +58,10 @@ class PublishedHead(Record):
         return BlockSizes(least=least, trained=trained, most=most)
 
 
-class _Table(Record):
-    schema_version: int
-    source: str
-    heads: list[PublishedHead]
-
-
 @cache
 def _table() -> tuple[PublishedHead, ...]:
     text = files(__package__).joinpath("published_heads.json").read_text(encoding="utf-8")
-    return tuple(_Table.model_validate(json.loads(text)).heads)
+    return TypeAdapter(tuple[PublishedHead, ...]).validate_python(json.loads(text)["heads"])
 
 
 def published_heads(target: str) -> list[PublishedHead]:
@@ -113,9 +97,7 @@ def find_head(target: ModelFacts, wanted: Sequence[str] = ()) -> HeadFound:
         for one in chains:
             passed_over[one.method] = f"the checkpoint has MTP layers; --eagle {one.head} plans with this head instead"
         return HeadFound(facts=draft_head(target, "mtp"), passed_over=passed_over)
-    if not chains:
-        return HeadFound(facts=None, passed_over=passed_over)
-    return HeadFound(facts=_facts(chains[0], target), passed_over=passed_over)
+    return HeadFound(facts=_facts(chains[0], target) if chains else None, passed_over=passed_over)
 
 
 def find_block(target: ModelFacts, wanted: Sequence[str] = (), named: str = "") -> HeadFound:

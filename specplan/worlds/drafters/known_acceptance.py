@@ -16,7 +16,7 @@ from calibrate.engines.token_vocabulary import engines_name
 from calibrate.record.files import STDIN
 from calibrate.token_acceptance.curves import AcceptanceCurve
 from specplan.readers.acceptance import ReadAcceptance, is_address, read_acceptance
-from specplan.worlds.configs.reading import exists
+from specplan.worlds.model_files import exists
 from theory.block_drafting import LAWS, BlockLaw, at_length
 from theory.errors import ParameterError, shown
 

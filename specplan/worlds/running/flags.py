@@ -19,7 +19,6 @@ _SINCE: Final[Mapping[tuple[str, str], tuple[int, int]]] = {
     ("vllm", "speculation over stages"): (0, 32),  # vllm-project/vllm#50514, #46994; not in 0.28; read in 0.32
 }
 """(engine, option) to the first release series that has it; options that every priced version has are left out."""
-
 _HANDED_ON: Final = frozenset(("deepseek_v4", "kimi_linear", "llama", "minimax_m3", "mistral", "qwen2", "qwen3"))
 """``model_type`` of targets whose states of inner layers vLLM 0.32 hands on from stage to stage."""
 

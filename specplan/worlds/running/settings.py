@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from specplan.worlds.arrangements import Arrangement
     from specplan.worlds.request import Deployment, ServedModel
 
-__all__ = ["HELPER_CACHE", "Settings", "settings_of", "vllm_command"]
+__all__ = ["HELPER_CACHE", "Settings", "settings_of", "step_client", "vllm_command"]
 
 _FIRST_PORT: Final = 8000
 _FIRST_MACHINE: Final = "<first machine>"
@@ -96,7 +96,11 @@ def settings_of(
         )
     ]
     notes += [*_later_versions(deployment, configuration), *_machines(deployment, configuration, arrangement)]
-    models = _served_name(deployment.target), _drafter(deployment, configuration.token)
+    drafter = drafting_model(deployment, configuration.token)
+    models = (
+        _served_name(deployment.target),
+        "" if drafter is None or drafter.facts.in_target else _served_name(drafter),
+    )
     file = None
     if deployment.engine.name == "trtllm" and not steps and arrangement.pp == 1:
         file = trtllm_file(deployment, configuration, models[1], schedule)
@@ -108,8 +112,13 @@ def settings_of(
     elif deployment.engine.name != "vllm":
         notes.append(f"planned with what {deployment.engine.name} takes; the commands start vLLM")
     made = file is None  # TensorRT-LLM takes weights as they are
-    notes += [_how_to_get(one) for one in _models(deployment, steps=steps) if _is_elsewhere(one, made=made)]
-    hub = [one.name for one in _models(deployment, steps=steps) if one.facts.architecture in REMOTE]
+    served = [deployment.target, *(one for one in (deployment.draft, deployment.judge) if steps and one is not None)]
+    for one in served:
+        if _is_elsewhere(one, made=made):
+            formats = dict.fromkeys((one.facts.precision.weights, one.facts.precision.expert_format.name))
+            rule = f"put a checkpoint in {one.precision.weights} in the place of <...>"
+            notes.append(f"{one.name} is published in {' and '.join(formats)}: {rule}")
+    hub = [one.name for one in served if one.facts.architecture in REMOTE]
     notes += [f"--trust-remote-code runs code from the repository of {name}: read it first" for name in hub]
     if arrangement.replicas > 1:
         notes.append(f"{arrangement.replicas} copies: deal the answers out evenly to their ports")
@@ -122,18 +131,14 @@ def settings_of(
         commands.append(sglang_command(deployment, configuration, models, schedule, arrangement, sequences))
         table = "; adaptive.json holds the table below it" if adaptive is not None else ""
         notes.append(f"SGLang ({SGLANG_SINCE[algorithm]} or later) instead of vLLM: the last command{table}")
-    client = _client(deployment, configuration) if steps else None
+    judge = _FIRST_PORT + 2 if deployment.judge is not None else _FIRST_PORT  # of the first copy
+    ports = {"target": _FIRST_PORT, "draft": _FIRST_PORT + 1, "judge": judge}
+    client = step_client(configuration, **ports) if steps else None
     if configuration.token == "block-drafter":
         schedule = None
     return Settings(
         commands=tuple(commands), schedule=schedule, adaptive=adaptive, trtllm=file, client=client, notes=tuple(notes)
     )
-
-
-def _drafter(deployment: Deployment, token: str | None) -> str:
-    """The name of a drafter's weights; empty where it has none of its own."""
-    model = drafting_model(deployment, token)
-    return "" if model is None or model.facts.in_target else _served_name(model)
 
 
 def _later_versions(deployment: Deployment, configuration: Configuration) -> Iterator[str]:
@@ -173,7 +178,10 @@ def _speculation(
     if configuration.k2 < 2 or configuration.token is None:
         return None, []
     version = deployment.engine_version if deployment.engine.name == "vllm" else ""
-    tabled = schedule is not None and _by_batch(configuration, arrangement)
+    # blocks are drafted whole, copies of attention might choose differently, and each of the batches that stages run
+    # at once looks up its own size
+    one_batch = configuration.token != "block-drafter" and arrangement.dp == arrangement.pp == 1
+    tabled = schedule is not None and one_batch
     by_batch = schedule if tabled and has("vllm", version, _TABLE) else None
     k = configuration.k2 - 1 if by_batch is None else max(configuration.k2 - 1, by_batch.most)
     config = _method(deployment, configuration.token, k)
@@ -187,15 +195,6 @@ def _speculation(
     return config, [f"from vLLM {first_with('vllm', _TABLE)} on the speculative configuration also takes {table}"]
 
 
-def _by_batch(configuration: Configuration, arrangement: Arrangement) -> bool:
-    """Whether vLLM drafts by batch size.
-
-    Blocks are drafted whole, copies of attention might choose differently, and each of the batches that stages run at
-    once looks up its own size.
-    """
-    return configuration.token != "block-drafter" and arrangement.dp == arrangement.pp == 1
-
-
 def _method(deployment: Deployment, token: str, k: int) -> dict[str, Any]:
     """Return the configuration of a method that drafts so many tokens per round."""
     model = drafting_model(deployment, token)
@@ -205,11 +204,6 @@ def _method(deployment: Deployment, token: str, k: int) -> dict[str, Any]:
     if name == "mtp" or (model is not None and served is None):
         return {"method": name, **({"model": served} if served else {}), "num_speculative_tokens": k, **further}
     return {**OF_VLLM[name].vllm_configuration(k + 1, model=served, max_ngram=_NGRAM), **further}
-
-
-def _models(deployment: Deployment, *, steps: bool) -> Iterator[ServedModel]:
-    yield deployment.target
-    yield from (model for model in (deployment.draft, deployment.judge) if steps and model is not None)
 
 
 def _served_name(model: ServedModel, *, made: bool = True) -> str:
@@ -230,12 +224,6 @@ def _is_elsewhere(model: ServedModel, *, made: bool) -> bool:
     has_experts = model.facts.shape.has_experts
     alike = formats[0] == formats[1] if has_experts else formats[0][:2] == formats[1][:2]
     return not alike and not (made and model.quantised_on_loading)
-
-
-def _how_to_get(model: ServedModel) -> str:
-    wanted, published = model.precision.weights, model.facts.precision
-    formats = " and ".join(dict.fromkeys((published.weights, published.expert_format.name)))
-    return f"{model.name} is published in {formats}: put a checkpoint in {wanted} in the place of <...>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,10 +250,8 @@ def _servers(deployment: Deployment, arrangement: Arrangement, *, steps: bool) -
         gpu = 0 if arrangement.pp > 1 else gpu  # each stage has a machine of its own
         yield _Server(deployment.target, range(gpu, gpu + arrangement.tp), share, arrangement.split)
         for i, model in enumerate(helpers):
-            place = gpu if not own else gpu + arrangement.tp + min(i, own - 1)
-            crowded = beside or len(helpers) > own
-            share = (alone[i] if beside else round(most * alone[i] / sum(alone), 2)) if crowded else said
-            yield _Server(model, range(place, place + 1), share)
+            place = gpu + arrangement.tp + i if own else gpu
+            yield _Server(model, range(place, place + 1), alone[i] if beside else said)
         gpu += arrangement.tp + own
 
 
@@ -335,17 +321,10 @@ def vllm_command(
     return f"CUDA_VISIBLE_DEVICES={','.join(map(str, gpus))} {shlex.join([*words, *further])}"
 
 
-def _client(deployment: Deployment, configuration: Configuration) -> dict[str, Any]:
-    """Settings of the step-level client, for the first copy."""
-    url = "http://127.0.0.1:{}/v1"
-    knobs = {name: value for name, value in configuration.knobs.items() if value is not None and name != "gamma"}
-    judge = _FIRST_PORT + 2 if deployment.judge is not None else _FIRST_PORT
-    return {
-        "method": configuration.method,
-        **knobs,
-        "stop": "\n\n",
-        "max_step_tokens": 100,
-        "target": url.format(_FIRST_PORT),
-        "draft": url.format(_FIRST_PORT + 1),
-        "judge": url.format(judge),
-    }
+def step_client(configuration: Configuration, max_step_tokens: object = 100, **ports: int) -> dict[str, Any]:
+    """Return the settings of the step-level client; ``ports``: role to the port of its server on this machine."""
+    knobs = {name: value for name, value in configuration.knobs.items() if value is not None}
+    if knobs.get("verifier") != "cascade":
+        knobs.pop("gamma", None)  # the confidence of a gate that is not used
+    urls = {role: f"http://127.0.0.1:{port}/v1" for role, port in ports.items()}
+    return {"method": configuration.method, **knobs, "stop": "\n\n", "max_step_tokens": max_step_tokens, **urls}

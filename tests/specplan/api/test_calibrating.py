@@ -10,8 +10,8 @@ from measured_profiles import measured
 
 import specplan as sp
 from specplan.api.calibrating import ENGINES, _models
+from specplan.calibrating import finished
 from specplan.check.validating.questions import named
-from specplan.finishing import finished
 from theory.errors import CalibrationError, ParameterError
 
 

@@ -17,8 +17,8 @@ from calibrate.record.profile import Profile
 from calibrate.thresholds.labelled_decisions import LabelledDecisions
 from calibrate.thresholds.risk import Decisions
 from sim.configuration import Configuration
+from specplan.api.thresholds import closed_form_speedup, replayed_speedup
 from specplan.output import SCREEN
-from specplan.planning.threshold_speedup import closed_form_speedup, replayed_speedup
 from theory import f_async
 
 Rows = list[dict[str, Any]]

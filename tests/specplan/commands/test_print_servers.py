@@ -147,7 +147,6 @@ def run_script(script: str, folder: Path) -> subprocess.Popen[str]:
 def test_the_script_waits_for_all_servers_and_ends_them(tmp_path: Path) -> None:
     script = printed(*MODELS, *REST).replace("800", "4871")
     running = run_script(script, tmp_path)
-    assert running.stdout is not None
     try:
         assert running.stdout.readline() == "All servers answer. In another shell:\n"
         assert running.stdout.readline().startswith("specplan calibrate openai --target http://127.0.0.1:48710/v1")

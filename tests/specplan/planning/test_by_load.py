@@ -54,7 +54,6 @@ def check(law: str, n_answers: int, passes: float, loads: list[int], noise: floa
     steps = answers(n_answers)
     profile = profile_of(plain, fast, steps, (1, 4, 16, 32), 375 * plain.iteration_s)
     found = sp.plan(profile, methods=["draft-model"], concurrency=loads).loads
-    assert found is not None
     assert [load.concurrency for load, _ in found.loads] == loads
     for load, (row, *_) in ((load.concurrency or 1, sorted(rows, key=is_plain)) for load, rows in found.loads):
         assert row.timed == 32
@@ -68,9 +67,8 @@ def is_plain(row: LoadRow) -> bool:
     return row.option.configuration == PLAIN
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_planned_gains_are_those_of_closed_loops(law: str) -> None:
-    check(law, 60, 1500, [1, 4, 32, 64], NOISE)
+def test_planned_gains_are_those_of_closed_loops() -> None:
+    check("reading hides decoding", 60, 1500, [1, 4, 32, 64], NOISE)
 
 
 @pytest.mark.slow

@@ -26,7 +26,6 @@ def test_simulations_are_near_mean_values(answers: int) -> None:
         for where in ({"tp": 2}, {"replicas": 2}):
             one = option(configuration, **where)
             mean = simulator.mean_rate(one, answers)
-            assert mean is not None
             assert not mean.is_bound
             simulated = simulator.throughputs(one, answers, CURVE)(2).mean()
             assert mean.tokens_per_s == pytest.approx(simulated, rel=0.04), one.text
@@ -36,12 +35,10 @@ def test_of_a_cache_that_may_be_full_they_are_a_bound() -> None:
     simulator = FromNames(deployment(target="Qwen/Qwen3-32B", context=9000, answer_tokens=6000))
     one = option(PLAIN)
     mean = simulator.mean_rate(one, 16)
-    assert mean is not None
     assert mean.is_bound
     simulated = float(simulator.throughputs(one, 16, CURVE)(2).mean())
     assert simulated < mean.tokens_per_s * (1.0 + MEANS_OFF)
     free = simulator.mean_rate(one, 1)
-    assert free is not None
     assert not free.is_bound
 
 

@@ -94,7 +94,6 @@ def test_the_command_prints_and_writes_the_table(tmp_path: Path, run_main: Main)
     assert (code, err) == (0, "")
     found = traced_plan(requests, LATENCY, batches=(1, 16))
     best = found.best(1)
-    assert best is not None
     assert f"At 1 at once: eagle, k = {best.k}: {best.speedup.value:.2f} times plain decoding" in text
     assert max(map(len, text.splitlines())) <= 80
     data = json.loads(run_main(*words, "--json")[1])

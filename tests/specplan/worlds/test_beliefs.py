@@ -11,9 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specplan.worlds.beliefs import (
-    CONFIDENCE,
     LONG_PROMPTS,
-    MEASURE,
     STEP_ACCEPTANCE,
     STEP_LENGTHS,
     TOKEN_ACCEPTANCE,
@@ -73,11 +71,6 @@ def test_what_is_known_does_not_move() -> None:
     assert known.moves(steps=True, token="prompt-lookup") == (STEP_LENGTHS,)
     assert known.moves(steps=False, token="prompt-lookup") == ()
     assert known.moves(steps=False, token="eagle") == (TOKEN_ACCEPTANCE,)
-
-
-def test_every_belief_has_something_that_narrows_it() -> None:
-    assert set(MEASURE) == set(LONG.moves(steps=True, token="eagle", adaptive=True))
-    assert set(MEASURE) - set(BELIEFS.moves(steps=True, token="eagle")) == {CONFIDENCE, LONG_PROMPTS}
 
 
 @settings(max_examples=30)

@@ -9,7 +9,6 @@ import pytest
 from deployments import head_of, model
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from refusals import refuses
 
 from specplan.worlds.costs import Contexts, ModelCost, RoundCost
 from specplan.worlds.model_files import shape_of
@@ -61,11 +60,6 @@ def test_reading_a_prompt_beside_never_makes_an_iteration_shorter(batch: int, to
     assert one.mixed(batch, context, 2.0 * tokens, FIRST) >= one.mixed(batch, context, tokens, FIRST)
 
 
-def test_an_iteration_without_a_prompt_is_an_iteration() -> None:
-    one = cost()
-    assert one.mixed(8, 8 * FIRST, 0.0, 0.0) == one.iteration(8, 8 * FIRST)
-
-
 @pytest.mark.parametrize("tokens", [1, 2, 64, 1024, 8192])
 def test_prompts_are_read_from_their_beginning(tokens: int) -> None:
     """Parts of a prompt attend to half of what is before them in the mean, more tokens than it has are several."""
@@ -100,13 +94,6 @@ def test_a_round_is_the_targets_pass_with_drafting_and_the_engine(batch: int, k2
     assert besides == pytest.approx(parts.drafting + parts.engine, rel=1e-6)
     assert one.mixed(0, 0.0, 512.0, 0.0) == one.prefill(512) == target.prefill(512)
     assert one.request_s == target.request_s
-
-
-test_contexts_that_do_not_grow_are_refused = refuses(
-    Contexts,
-    ({"first": 100.0, "last": 100.0}, "last=100.0 must be greater than first=100"),
-    ({"first": -1.0, "last": 100.0}, "must be >= 0"),
-)
 
 
 @pytest.mark.parametrize(

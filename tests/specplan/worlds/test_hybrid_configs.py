@@ -76,7 +76,6 @@ def test_streams_that_products_mix_and_keys_of_several_tokens() -> None:
     assert facts.shape.mixed == 2 * 48 * 10240 * (320 + 4 + 320)
     assert facts.shape.parameters == pytest.approx(125.7e9, rel=1e-3)
     (attention,) = {g.attention for g in facts.shape.layers if isinstance(g.attention, Attention)}
-    assert attention.selection is not None
     assert (attention.selection.entries, attention.selection.key_bytes) == (2048, 2 * 128 / 4)
     assert (attention.gated, facts.next_token_layers, facts.shape.mixing) == (True, 1, "states")
     assert len(facts.notes) == 1, "n-grams are in the host's memory"
@@ -114,7 +113,6 @@ def test_indexes_are_shared_where_the_file_says_it() -> None:
 
 def _index_heads(mixer: object) -> int:
     assert isinstance(mixer, LatentAttention)
-    assert mixer.selection is not None
     return mixer.selection.heads
 
 

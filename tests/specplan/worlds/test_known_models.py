@@ -86,11 +86,8 @@ def test_every_name_is_found_once_and_in_any_form() -> None:
         ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int8", Precision(weights="int8")),
         ("nvidia/Llama-3.1-8B-Instruct-FP8", Precision(weights="fp8", cache="fp8")),
         ("nvidia/Qwen3-235B-A22B-FP8", Precision(weights="fp8", cache="fp8")),
-        ("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4", Precision(weights="nvfp4", cache="fp8")),
-        ("amd/MiniMax-M3-MXFP4", Precision(weights="mxfp4")),
         ("nvidia/Kimi-K2.5-NVFP4", Precision(experts="nvfp4", cache="fp8")),
         ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", Precision(weights="fp8")),
-        ("nvidia/DeepSeek-R1-NVFP4", Precision(weights="nvfp4", cache="fp8")),
         ("deepseek-ai/DeepSeek-R1", Precision(weights="fp8-block")),
         ("unsloth/DeepSeek-V3-BF16", Precision()),
         ("openai/gpt-oss-120b", Precision(experts="mxfp4")),
@@ -105,12 +102,9 @@ def test_endings_say_how_weights_are_stored(name: str, precision: Precision) -> 
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        ("Qwen/Qwen3-33B", "Qwen/Qwen3-32B"),
         ("Qwen/Qwen3-Next", "Qwen/Qwen3-Next-80B-A3B-Instruct"),
-        ("Qwen/Qwen3.5-397B", "Qwen/Qwen3.5-397B-A17B"),
         ("DeepSeek-V4", "deepseek-ai/DeepSeek-V4-Flash"),
         ("Nemotron-3", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"),
-        ("gemma-4", "google/gemma-4-26B-A4B"),
     ],
 )
 def test_unknown_names_get_the_nearest_and_those_that_break_off_those_that_go_on(typed: str, meant: str) -> None:

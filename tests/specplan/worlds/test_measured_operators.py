@@ -77,13 +77,12 @@ def test_without_the_package_constants_serve_and_the_note_says_how_to_get_it(mon
 
 
 @pytest.mark.usefixtures("fresh_tables")
-@pytest.mark.parametrize("version", ["0.11.4", "0.13.0", "1.0"])
+@pytest.mark.parametrize("version", ["0.11.4", "0.13.0"])
 def test_another_version_does_not_serve(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     monkeypatch.setattr(measured, "version", lambda _: version)
     fitted = passes()
     served, note = with_operators(fitted)
     assert served is fitted
-    assert note is not None
     assert note.endswith(f"aiconfigurator-core {version} is installed, 0.12.x is needed")
 
 
@@ -95,7 +94,6 @@ def test_a_gpu_or_an_engine_without_tables_keeps_constants() -> None:
     ):
         served, note = with_operators(fitted, "measured")
         assert served is fitted
-        assert note is not None
         assert note.endswith(lacking)
 
 
@@ -105,7 +103,6 @@ def test_tables_serve_a_gpu_that_is_not_fitted_and_are_near_its_constants(engine
     fitted = passes(engine=engine)
     served, note = with_operators(fitted)
     assert served.measured is not None
-    assert note is not None
     assert note.startswith("operators measured: aiconfigurator-core 0.12.")
     for work in (Work(sequences=1.0, context=500.0), Work(sequences=96.0, context=3000.0, prefill_tokens=2048.0)):
         # two independent ways to a time: constants scaled from the B200's, and the B300's own operators

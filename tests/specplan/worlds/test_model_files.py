@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 
 from specplan.worlds.model_files import draft_head, facts_of_config, shape_of
 from theory.errors import ParameterError, SchemaError, SpecplanError
@@ -61,6 +62,8 @@ def test_what_a_file_leaves_out_is_filled_in_as_transformers_does() -> None:
     assert found.shape.vocab == 262208
     assert found.max_context == 131072  # the scaling of positions is included
     assert any("language part" in note for note in found.notes)
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    assert facts(LLAMA, max_position_embeddings=40960, rope_scaling=yarn).max_context == 131072
 
 
 @pytest.mark.parametrize(
@@ -246,11 +249,6 @@ def test_formats_of_published_weights(quantisation: dict[str, Any], precision: P
     assert facts(LLAMA, quantization_config=quantisation).precision == precision
 
 
-def test_yarn_reaches_further_than_the_positions_that_were_trained() -> None:
-    scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
-    assert facts(LLAMA, max_position_embeddings=40960, rope_scaling=scaling).max_context == 131072
-
-
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
@@ -258,7 +256,6 @@ def test_yarn_reaches_further_than_the_positions_that_were_trained() -> None:
         ({"model_type": "minicpm4"}, "sparse attention"),
         ({"model_type": "t5"}, "encoder and a decoder"),
         ({"model_type": "mllama"}, "across to images"),
-        ({"mamba_d_state": 128}, "mamba_d_state"),
         ({"index_topk": 2048}, "index_topk"),
         ({"swa_head_dim": 192}, "swa_head_dim"),
         ({"v_head_dim": 64}, "v_head_dim: 64 beside head_dim=128"),
@@ -268,7 +265,6 @@ def test_yarn_reaches_further_than_the_positions_that_were_trained() -> None:
         ({"model_type": None}, "model_type: missing"),
         ({"hidden_size": None}, "hidden_size: missing"),
         ({"hidden_size": -1}, "hidden_size: input should be greater than or equal to 1, got '-1'"),
-        ({"hidden_size": 4096.0}, "hidden_size: input should be a valid integer"),
         ({"num_hidden_layers": 10**9}, "num_hidden_layers: input should be less than or equal to 2000"),
         ({"num_key_value_heads": 7}, "must be a multiple of num_key_value_heads=7"),
         ({"sliding_window": 4096}, "windows are not known"),
@@ -308,7 +304,6 @@ def test_a_file_and_the_folder_around_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "not JSON"),
         ("{", "not JSON"),
         ("[1]", "must hold a JSON object"),
         ("[" * 100_000, "nested too deep"),
@@ -324,10 +319,9 @@ def test_files_that_are_no_configuration(tmp_path: Path, text: str, expected: st
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["", "./nowhere", "nowhere.json", "a" * 5000, "zero\0byte"])
-def test_names_that_lead_nowhere(name: str) -> None:
-    with pytest.raises(ParameterError):
-        shape_of(name)
+test_names_that_lead_nowhere = refused(
+    shape_of, *((name, "must ") for name in ("", "./nowhere", "nowhere.json", "a" * 5000, "zero\0byte"))
+)
 
 
 JSON = st.recursive(

@@ -35,12 +35,10 @@ def written(folder: Path, name: str, text: str) -> Path:
 @pytest.mark.parametrize(
     ("name", "text", "times", "prompts", "answers"),
     [
-        ("conversation.jsonl", MOONCAKE, [0.0, 3.0], [6955, 6472], [52, 26]),
         ("arrivals.jsonl", MOONCAKE, [0.0, 3.0], [6955, 6472], [52, 26]),
         ("arrivals.jsonl", OWN, [0.0, 0.25], [900, 0], [400, 1]),
         ("no-name", AZURE, [0.0, 0.052], [4808, 3180], [10, 8]),
         ("unanswered.csv", AZURE.replace(",8\n", ",0\n"), [0.0, 0.052], [4808, 3180], [10, 1]),
-        ("code.csv", AZURE, [0.0, 0.052], [4808, 3180], [10, 8]),
         ("week.CSV", AZURE_ZONED, [0.0, 0.99007], [2162, 2399], [5, 6]),
         ("bom.csv", "\ufeff" + AZURE.replace("\n", "\r\n"), [0.0, 0.052], [4808, 3180], [10, 8]),
     ],
@@ -63,19 +61,15 @@ def test_formats(
         ("a.jsonl", OWN + MOONCAKE, "a.jsonl:4: arrival_s: Field required"),
         ("a.jsonl", '{"arrival_s": Infinity, "prompt_tokens": 1, "answer_tokens": 1}', "a.jsonl:1: arrival_s: "),
         ("a.jsonl", '{"arrival_s": 1, "prompt_tokens": true, "answer_tokens": 1}', "a.jsonl:1: prompt_tokens: "),
-        ("a.jsonl", '{"arrival_s": 1, "prompt_tokens": 1e99, "answer_tokens": 1}', "a.jsonl:1: prompt_tokens: "),
         ("a.jsonl", '{"timestamp": ' + "[" * 5000 + "]" * 5000 + "}", "a.jsonl:1: "),
         ("a.csv", AZURE + '2023-11-16 18:17:05,"' + "1" * 200_000 + '",1\n', "a.csv:4: field larger"),
         ("a.jsonl", MOONCAKE + "{", "a.jsonl:3: Invalid JSON"),
-        ("a.jsonl", MOONCAKE + "\n[1]\n", "a.jsonl:4: "),
         ("a.jsonl", '{"timestamp": 1, "input_length": 5}', "a.jsonl:1: output_length: Field required"),
         ("a.jsonl", '{"timestamp": 1, "input_length": -5, "output_length": 1}', "a.jsonl:1: input_length: "),
-        ("a.jsonl", '{"timestamp": 1, "input_length": 5, "output_length": -1}', "a.jsonl:1: output_length: "),
         ("a.jsonl", '{"timestamp": NaN, "input_length": 5, "output_length": 1}', "a.jsonl:1: timestamp: "),
         ("a.jsonl", MOONCAKE + MOONCAKE, "a.jsonl:3: arrives before the line above"),
         ("a.csv", AZURE.replace("GeneratedTokens", "Tokens"), "a.csv:1: must begin with"),
         ("a.csv", AZURE.replace("2023-11-16 18:17:04", "yesterday"), "a.csv:3: TIMESTAMP: "),
-        ("a.csv", AZURE + "2023-11-16 18:17:05\n", "a.csv:4: ContextTokens: "),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(tmp_path: Path, name: str, text: str, told: str) -> None:

@@ -43,7 +43,7 @@ CONTEXT = 200.0
 def rate(configuration: Configuration, batch: int) -> float:
     """Tokens per second of a batch."""
     seconds = WORLD.round_cost(configuration, 1).iteration(batch, batch * CONTEXT)
-    return batch * WORLD.tokens_per_pass(configuration) / seconds
+    return batch * WORLD.passes(configuration).tokens / seconds
 
 
 @pytest.mark.parametrize("batch", [16, 64, 256])
@@ -51,15 +51,6 @@ def test_what_is_chosen_is_at_least_as_fast_as_any_fixed_number(batch: int) -> N
     chosen = DEPTHS.adaptive(TOKEN, 1, batch)
     fixed = max(rate(Configuration(method=TOKEN, k2=k + 1), batch) for k in DEPTHS.ks(TOKEN))
     assert chosen is None or rate(chosen, batch) >= fixed * 0.995
-
-
-def test_fuller_batches_verify_less() -> None:
-    rows = []
-    for batch in (1, 8, 64, 256, 1024):
-        chosen = DEPTHS.adaptive(TOKEN, 1, batch)
-        rows.append(8.0 if chosen is None else WORLD.passes(chosen).rows)
-    assert rows == sorted(rows, reverse=True)
-    assert rows[-1] < 0.7 * rows[0]
 
 
 def test_a_round_costs_what_is_verified_and_drafts_all() -> None:

@@ -14,12 +14,11 @@ from sim.configuration import PLAIN
 from specplan.commands.plan import command
 from specplan.planning.loads.from_names import sequences_for
 from specplan.planning.loads.load_plan import NamesPlan, plan_loads
-from specplan.planning.loads.options import check_named, room_of
+from specplan.planning.loads.options import check_named
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.statements import fixed_k, k_table, schedule_of
 from specplan.show.loads.results import plan_as_json
 from specplan.show.loads.words import one_k, verdict
-from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.request import Limits, Load
 from specplan.worlds.world import World
 from theory.errors import ParameterError, SpecplanError
@@ -44,7 +43,6 @@ def test_a_given_k_is_drafted_at_every_load(planned: NamesPlan) -> None:
 
 def test_every_k_loses_what_the_best_k_makes_more(planned: NamesPlan) -> None:
     found = k_table(planned)
-    assert found is not None
     assert {1, 16} <= set(found.answers)
     for place, answers in enumerate(found.answers):
         losses = [row[place] for row in found.losses]
@@ -64,19 +62,6 @@ def test_answers_beyond_the_places_wait(planned: NamesPlan) -> None:
     assert sequences_for(planned.deployment, PLAIN, 16) == 4
 
 
-def test_a_smaller_share_of_the_memory_holds_fewer_answers() -> None:
-    alone = Arrangement(tp=1, replicas=1)
-    whole, less = (room_of(deployment(memory_share=share), PLAIN, alone) for share in (0.9, 0.6))
-    assert less.rooms[0].free_bytes == pytest.approx(whole.rooms[0].free_bytes - 0.3 * whole.rooms[0].gpu_bytes)
-
-
-def test_without_a_given_k_the_best_one_is_within_the_noise() -> None:
-    depths = Depths(World(deployment(head=HEAD)))
-    for n in (1, 8, 64):
-        losses = depths.losses("eagle", 1, n)
-        assert losses[depths.k("eagle", 1, n) - 1] <= 0.02 + 1e-9
-
-
 def test_a_given_table_is_drafted_by_batch() -> None:
     table = Schedule((BatchRange(1, 2, 3), BatchRange(3, 8, 1), BatchRange(9, 64, 0)))
     loads = [Load(concurrency=n) for n in (1, 4, 16)]
@@ -88,7 +73,6 @@ def test_a_given_table_is_drafted_by_batch() -> None:
     assert drafted == {1: {3}, 4: {1}, 16: set()}
     assert one_k(plan).startswith("k by batch, as given with --k, loses at most ")
     schedule = schedule_of(plan, plan.loads[0][1][0].option)
-    assert schedule is not None
     assert [schedule.at(n) for n in (1, 4, 16)] == [3, 1, 0]
 
 
@@ -114,10 +98,6 @@ test_settings_outside_their_range_are_refused = refused(
     lambda wrong: deployment(**wrong),
     ({"k": 0}, r"k=0 must be an integer in \[1, 32\]"),
     ({"k": 33}, "k=33 must be"),
-    ({"max_num_seqs": 0}, "max_num_seqs=0 must be"),
-    ({"memory_share": 0.0}, r"gpu_memory_utilization=0.0 must be in \(0, 1\]"),
-    ({"memory_share": float("nan")}, "gpu_memory_utilization=nan must be"),
-    *(({"answer_spread": one}, r"answer_spread=.* must be in \[0, 4\]") for one in (-0.1, 4.5, float("nan"))),
 )
 
 
@@ -139,7 +119,6 @@ def test_a_table_that_drafts_nothing_loses_what_drafting_would_gain() -> None:
     gain = free.loads[0][1][0].gain.value
     assert gain > 1.2
     fixed = fixed_k(found)
-    assert fixed is not None
     assert fixed.loss == pytest.approx(1.0 - 1.0 / gain, abs=0.1), "of rounds alone, without the reading of prompts"
 
 

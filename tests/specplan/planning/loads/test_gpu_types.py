@@ -130,8 +130,3 @@ def test_a_type_that_does_not_hold_the_model_is_named_with_the_reason() -> None:
     found = sp.plan_gpus("Qwen/Qwen3-32B", ["H200", "L4"], concurrency=1, gpus=1, **SMALL)
     assert set(found.plans.refused) == {"NVIDIA L4"}
     assert "Not planned for L4: " in found.text()
-
-
-def test_loads_that_are_too_much_are_named() -> None:
-    found = sp.plan_gpus("Qwen/Qwen3-8B", ["H100", "H200"], rate=[0.5, 1000], gpus=1, **SMALL).text()
-    assert "Not planned on 1 x H100 SXM: rate='1000' must be below" in found.replace("\n  ", " ")

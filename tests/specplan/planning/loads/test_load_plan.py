@@ -70,15 +70,6 @@ def test_the_curve_changes_no_row() -> None:
     assert len(drawn.curve.answers) > len(left_out.curve.answers) == 1
 
 
-def test_rows_are_printed_before_the_curve_is_simulated() -> None:
-    plan = plan_loads(WANTED, [Load(concurrency=2)], Limits(), METHODS[:1])
-    parts = LoadsPlan(plan=plan).parts()
-    assert "tokens/s" in next(parts)
-    assert "curve" not in vars(plan)
-    assert "peculation" in next(parts)
-    assert 64 in plan.curve.answers
-
-
 def test_of_an_interrupted_curve_what_is_known_is_kept() -> None:
     @contextmanager
     def interrupting(what: str, _: int) -> Iterator[Callable[[], None]]:

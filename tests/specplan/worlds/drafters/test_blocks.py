@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,6 @@ from specplan.worlds.configs.blocks import BlockSizes, usual_sizes
 from specplan.worlds.drafters.finding import check_head
 from specplan.worlds.drafters.known_acceptance import KnownAcceptance, known_acceptances
 from specplan.worlds.drafters.naming import drafter_name, drafters
-from specplan.worlds.known_models import known_config
 from specplan.worlds.model_files import block_drafter, facts_of_config, shape_of
 from specplan.worlds.running.settings import settings_of
 from specplan.worlds.world import World
@@ -101,11 +98,6 @@ def test_sizes_rise(sizes: tuple[int, int, int]) -> None:
         BlockSizes(least=least, trained=trained, most=most)
 
 
-def test_no_known_model_is_taken_for_a_block_drafter() -> None:
-    for name in ("Qwen/Qwen3-8B", "deepseek-ai/DeepSeek-V4-Pro-0813"):
-        assert facts_of_config(known_config(name)[1], name=name, where=name).block is None
-
-
 @pytest.mark.parametrize(("drafter", "method"), [("", "dspark"), ("z-lab/Qwen3-8B-DFlash-b16", "dflash")])
 def test_acceptance_is_of_the_engines_method_and_of_the_length_of_the_block(drafter: str, method: str) -> None:
     known = known_acceptances([f"{method}=3.0/round@7"])
@@ -128,18 +120,6 @@ def test_a_rate_without_the_tokens_it_was_measured_with_holds_at_any_length() ->
     measured = known_acceptances(["dflash=2.6/round@3"])["dflash"]
     assert measured.of_block(3, DFLASH) == pytest.approx(measured.first(3))
     assert np.allclose(measured.of_block(15, DFLASH), at_length(measured.first(15), 3, 15))
-
-
-def test_longer_blocks_cost_more_to_draft_and_no_more_passes() -> None:
-    world = World(deployment(block=block_of("Qwen/Qwen3-8B")))
-    plain = world.round_cost(Configuration(method="autoregressive"), 1).iteration(1, 500.0)
-    eagle = World(deployment(block=block_of("Qwen/Qwen3-8B"))).round_cost(BLOCK, 1).iteration(1, 500.0)
-    assert 1.05 < eagle / plain < 1.5
-    ks = Depths(world).ks("block-drafter")
-    assert list(ks) == list(range(1, 8))
-    seconds = [world.round_cost(Configuration(method="block-drafter", k2=k + 1), 1).iteration(1, 500.0) for k in ks]
-    assert seconds == sorted(seconds)
-    assert seconds[-1] / seconds[0] < 1.1
 
 
 def test_only_tokens_that_the_blocks_have_are_drafted() -> None:
@@ -170,12 +150,6 @@ def test_what_an_engine_cannot_serve_is_said_in_one_line(changed: dict[str, Any]
     assert considered(wanted, ["block-drafter"]).unknown["block-drafter"] == (missing,)
 
 
-def test_where_no_version_is_said_the_drafter_is_planned() -> None:
-    found = considered(deployment(block=block_of("Qwen/Qwen3-8B")), ["block-drafter"])
-    assert found.tokens["block-drafter"]
-    assert not found.unknown
-
-
 def test_tokens_per_round_of_blocks_that_nobody_drafts_are_refused() -> None:
     """Unless they were measured position by position."""
     block = block_of("Qwen/Qwen3-8B")
@@ -183,9 +157,3 @@ def test_tokens_per_round_of_blocks_that_nobody_drafts_are_refused() -> None:
         deployment(block=block, acceptance=known_acceptances(["dspark=3/round@9"]))
     curve = KnownAcceptance(per_position=(0.5,) * 9, source="measured", drafted=9)
     assert deployment(block=block, acceptance={"dspark": curve}).acceptance
-
-
-def test_a_file_of_a_drafter_can_be_named(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps(PLAIN_FILE), encoding="utf-8")
-    named = shape_of(str(tmp_path))
-    assert named.block == BlockSizes(least=1, trained=15, most=15)

@@ -207,9 +207,3 @@ def test_sources_that_do_not_tell_acceptance_are_refused_in_one_line(
     with pytest.raises(SpecplanError, match=message) as caught:
         known_acceptances([f"mtp={path}{behind}"])
     assert "\n" not in str(caught.value)
-
-
-def test_a_server_that_is_not_there_is_one_line() -> None:
-    with pytest.raises(SpecplanError, match="cannot be read") as caught:
-        known_acceptances(["mtp=http://127.0.0.1:9"])
-    assert "\n" not in str(caught.value)
