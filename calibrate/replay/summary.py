@@ -45,7 +45,7 @@ def acceptance(answers: Sequence[RecordedAnswer]) -> Acceptance:
     accepted = np.array([sum(chain) for chain in chains], dtype=np.float64)
     judged = np.array([len(chain) for chain in chains], dtype=np.float64)
     pairs = [(a, b) for chain in chains for a, b in pairwise(chain)]
-    told = [s.verdict for answer in answers for s in answer.steps if s.verdict.same_meaning is not None]
+    known = [s.verdict for answer in answers for s in answer.steps if s.verdict.same_meaning is not None]
     alpha = ratio_of_totals(accepted, judged, estimator="accepted / judged, clustered by answer")
     if alpha.value in (0.0, 1.0) or len(answers) < 2:  # a spread of 0 would give a width of 0
         alpha = proportion(int(accepted.sum()), int(judged.sum()))
@@ -57,8 +57,8 @@ def acceptance(answers: Sequence[RecordedAnswer]) -> Acceptance:
         after_accepted=share([b for a, b in pairs if a]),
         after_rejected=share([b for a, b in pairs if not a]),
         between_problems=float(np.sqrt(max(own.var(ddof=1) - chance, 0.0))) if len(own) > 1 else 0.0,
-        false_accepts=share([not v.same_meaning for v in told if v.accepted]),
-        false_rejects=share([bool(v.same_meaning) for v in told if not v.accepted]),
+        false_accepts=share([not v.same_meaning for v in known if v.accepted]),
+        false_rejects=share([bool(v.same_meaning) for v in known if not v.accepted]),
     )
 
 
