@@ -160,7 +160,7 @@ def command(
     from specplan.live.gateway.serving import Serving
 
     given = {"target": target, "draft": draft, "judge": judge}
-    urls = {role: plan.defaults.endpoints.get(role, "") if url is None else url for role, url in given.items()}
+    urls = {role: getattr(plan.defaults, role) if url is None else url for role, url in given.items()}
     if not urls["target"]:
         raise ParameterError("target", "", "must be given as URL[#model]: the plan names no server")
     endpoints = Endpoints(

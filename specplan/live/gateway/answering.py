@@ -116,7 +116,7 @@ class Answering:
         limits: Limits,
         *,
         observer: Observer,
-        counts_prompts: bool = False,
+        counts_prompts: bool,
     ) -> None:
         self.servers = servers
         self.control = control

@@ -255,7 +255,6 @@ class _Application(Starlette):
     """Starlette; of what is sent, its layers look at the first message only, and ``direct`` takes the others."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         scope["direct"] = send
         await super().__call__(scope, receive, send)
 

@@ -11,7 +11,6 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from calibrate.running.session import WallSession
-from sim.configuration import Configuration
 from sim.operations import Generate, Outcome
 from sim.roles import DRAFT
 from specplan.live.comparing.comparison import Verdict
@@ -108,7 +107,7 @@ class GatewayMetrics:
         """Count an answer that continues with plain decoding."""
         self._fallbacks.labels(role, reason).inc()
 
-    def ran(self, configuration: Configuration, session: WallSession) -> None:
+    def ran(self, session: WallSession) -> None:
         """Count the operations and commits of a generator that ended."""
         for operation in session.operations:
             if isinstance(operation, Generate):

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from calibrate.record.files import read_text
 from calibrate.record.json_text import check_version, parse_json
 from sim.configuration import Configuration
-from sim.roles import CHOOSER, DRAFT, EMBEDDING, JUDGE, LIKELIHOOD, REWARD, SCORER, TARGET
+from sim.roles import CHOOSER, DRAFT, EMBEDDING, JUDGE, LIKELIHOOD, REWARD, SCORER
 from theory.errors import ParameterError, SchemaError, shown
 
 __all__ = ["PLAIN", "SPECULATIVE", "Expected", "RequestDefaults", "ServingPlan", "helpers_of", "read_plan"]
@@ -28,27 +28,37 @@ _SCHEMAS: Final = ("specplan.plan", "specplan.load-plan")
 _CASCADE: Final = "cascade"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestDefaults:
-    """The plan's values of fields that a request leaves out, and its settings of the models."""
+class _Foreign(BaseModel):
+    """Part of a plan's file; fields that the gateway does not use are ignored."""
 
-    temperature: float = 0.6
-    top_p: float = 0.95
-    max_step_tokens: int = 100
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class RequestDefaults(_Foreign):
+    """The plan's values of fields that a request leaves out, and its settings and servers of the models."""
+
+    temperature: Annotated[float, Field(ge=0.0, le=100.0)] = 0.6
+    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 0.95
+    max_step_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     """Longest step, tokens."""
-    threshold: float = 0.5
-    """Least probability of "yes" at which the judge accepts, in [0, 1]."""
-    endpoints: Mapping[str, str] = field(default_factory=dict)
-    """URL by role, as far as the plan names them."""
+    threshold: float | None = None
+    """The method's threshold of acceptance, which may be none of a probability."""
+    target: str = ""
+    draft: str = ""
+    judge: str = ""
+
+    @property
+    def judge_threshold(self) -> float:
+        """Least probability of "yes" at which the judge accepts, in [0, 1]."""
+        return self.threshold if self.threshold is not None and 0.0 <= self.threshold <= 1.0 else 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class Expected(_Foreign):
     """The plan's prediction for a configuration."""
 
-    acceptance: float | None
-    """Share of judged drafts that were accepted, in [0, 1]; None if none was judged."""
-    token_settings: Mapping[str, Any] = field(default_factory=dict)
+    acceptance: Annotated[float, Field(ge=0.0, le=1.0)] | None
+    """Share of judged drafts that were accepted; None if none was judged."""
+    token_settings: dict[str, Any] = {}
     """Settings of the token-level method that the prediction assumes."""
 
 
@@ -112,15 +122,6 @@ def helpers_of(configuration: Configuration) -> set[str]:
     return helpers
 
 
-class _Foreign(BaseModel):
-    """Part of a plan's file; fields that the gateway does not use are ignored."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-_Share = Annotated[float, Field(ge=0.0, le=1.0)]
-
-
 class _Value(_Foreign):
     value: Annotated[float, Field(gt=0.0, lt=1e6)]
     high: float | None = None
@@ -144,41 +145,27 @@ class _Configuration(_Foreign):
         return plain.with_token(self.token, self.token_knobs)
 
 
-class _Row(_Foreign):
+class _Row(Expected):
     configuration: _Configuration
-    acceptance: _Share | None
-    token_settings: dict[str, Any] = {}
 
 
-class _AtOnce(_Foreign):
-    answers: Annotated[int, Field(ge=1, le=1_000_000)]
+class _LoadRow(_Foreign):
     configuration: str
     gain: _Value
 
 
-class _Client(_Foreign):
-    temperature: Annotated[float, Field(ge=0.0, le=100.0)] = 0.6
-    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 0.95
-    max_step_tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 100
-    threshold: float | None = None
-    target: str = ""
-    draft: str = ""
-    judge: str = ""
+class _AtOnce(_LoadRow):
+    answers: Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class _Advice(_Foreign):
-    client: _Client | None = None
+    client: RequestDefaults | None = None
 
 
 class _Plan(_Foreign):
     rows: Annotated[list[_Row], Field(min_length=1)]
     at_once: list[_AtOnce] = []
     advice: _Advice = _Advice()
-
-
-class _LoadRow(_Foreign):
-    configuration: str
-    gain: _Value
 
 
 class _Load(_Foreign):
@@ -220,23 +207,11 @@ def read_plan(path: str) -> ServingPlan:
 def _of_profile(plan: _Plan) -> ServingPlan:
     best = plan.rows[0].configuration.configuration()
     by_load, tried = _tables([(one.answers, one.configuration, one.gain) for one in plan.at_once])
-    client = plan.advice.client or _Client()
-    # The client's threshold may be a knob of the method; only the judge's own is a probability of "yes".
-    threshold = client.threshold if client.threshold is not None and 0.0 <= client.threshold <= 1.0 else 0.5
     return ServingPlan(
         by_load=by_load or ((1, best),),
         tried=tried,
-        defaults=RequestDefaults(
-            temperature=client.temperature,
-            top_p=client.top_p,
-            max_step_tokens=client.max_step_tokens,
-            threshold=threshold,
-            endpoints={role: url for role in (TARGET, DRAFT, JUDGE) if (url := getattr(client, role))},
-        ),
-        expected={
-            row.configuration.configuration(): Expected(acceptance=row.acceptance, token_settings=row.token_settings)
-            for row in plan.rows
-        },
+        defaults=plan.advice.client or RequestDefaults(),
+        expected={row.configuration.configuration(): row for row in plan.rows},
     )
 
 

@@ -175,7 +175,8 @@ class Servers:
     @property
     def defaults(self) -> RequestDefaults:
         """Values of fields that a request leaves out."""
-        return replace(self._plan.defaults, temperature=self._models.temperature, top_p=self._models.top_p)
+        models = self._models
+        return self._plan.defaults.model_copy(update={"temperature": models.temperature, "top_p": models.top_p})
 
     def clock(self, request: AnswerRequest) -> WallClock:
         """Return a wall clock as in a validation of these models, with the sampling and seed of a request."""
@@ -292,7 +293,7 @@ def models_of(endpoints: Endpoints, plan: ServingPlan, settings: Mapping[str, An
         temperature=float(settings.get("temperature", defaults.temperature)),
         top_p=float(settings.get("top_p", defaults.top_p)),
         max_step_tokens=int(settings.get("max_step_tokens", defaults.max_step_tokens)),
-        judge_threshold=float(settings.get("judge_threshold", defaults.threshold)),
+        judge_threshold=float(settings.get("judge_threshold", defaults.judge_threshold)),
         task="bundled" if bundled else "general",
         speculative=endpoints.speculative,
         api_key_env=endpoints.api_key_env,

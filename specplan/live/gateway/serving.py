@@ -62,19 +62,13 @@ class Serving:
     ) -> None:
         measured = Measured(plan.candidate, PLAIN, tell=tell)
         self.control = Control(plan, limits.in_flight, measured=None if trust_plan else measured)
-        self.watch = drift_watch(plan, profile, false_alarm)
+        self.watch = _drift_watch(plan, profile, false_alarm)
         self.recorder = None if profile is None else Recorder(profile)
-        self._by_verdicts = profile is not None
         self._decider = next((one.decider for one in plan.configurations if one.spec.drafts_steps), None)
         self._tell = tell
         self.metrics = GatewayMetrics(self.control, self.watch)
-        self.answering = Answering(
-            servers,
-            self.control,
-            limits,
-            observer=self,
-            counts_prompts=self.recorder is not None,
-        )
+        counts_prompts = self.recorder is not None
+        self.answering = Answering(servers, self.control, limits, observer=self, counts_prompts=counts_prompts)
         self.app = application(self.answering, limits, self.metrics, self.watch)
 
     def new_profile(self) -> Profile:
@@ -91,19 +85,20 @@ class Serving:
 
     def ran(self, configuration: Configuration, session: WallSession) -> None:
         """Count the operations of a generator, and compare them with the predictions."""
-        self.metrics.ran(configuration, session)
+        self.metrics.ran(session)
         if self.recorder is not None:
             self.recorder.ran(session)
         if configuration.decider != self._decider or not configuration.spec.drafts_steps:
             return
-        if not self._by_verdicts:
+        by_verdicts = self.recorder is not None
+        if not by_verdicts:
             for step in session.committed:
                 self._said(self.watch.judged(step.role == DRAFT, step.n_tokens))
         for one in session.operations:
             if isinstance(one, Generate):
                 if one.result is not None and one.outcome is not Outcome.DISCARDED:
                     self._said(self.watch.wrote(one.role, one.result.n_tokens))
-            elif self._by_verdicts and one.role == configuration.decider[0] and one.outcome in _DECIDED:
+            elif by_verdicts and one.role == configuration.decider[0] and one.outcome in _DECIDED:
                 tokens = one.candidate.n_tokens if isinstance(one, (Verify, Score)) else 0
                 self._said(self.watch.judged(one.outcome is Outcome.ACCEPTED, tokens))
 
@@ -126,7 +121,7 @@ class Serving:
             self._tell(f"drift: {finding.text} (since observation {finding.since} of {finding.at})")
 
 
-def drift_watch(plan: ServingPlan, profile: Profile | None, false_alarm: float) -> DriftWatch:
+def _drift_watch(plan: ServingPlan, profile: Profile | None, false_alarm: float) -> DriftWatch:
     """Return the watch of a plan: on all that the profile predicts, else on the plan's acceptance rate."""
     first = next((one for one in plan.configurations if one.spec.drafts_steps), None)
     if first is None:

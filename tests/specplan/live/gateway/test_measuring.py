@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from virtual_gateways import SPECULATING, STREAMED, ClosedLoop, Engine
@@ -27,6 +28,7 @@ def always(engine: Engine) -> Callable[[float], Engine]:
     return lambda now: engine
 
 
+@cache
 def plain_speed(n: int, engine: Engine, **more: int) -> float:
     """Tokens per second of plain decoding."""
     return ClosedLoop(n, always(engine), seed=9, policy=PLAIN, **more).run(60 * n).speed()
