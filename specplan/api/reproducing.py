@@ -87,8 +87,8 @@ def _scored(which: str, folder: Path) -> Scored:
 
 
 def _operators(folder: Path) -> OperatorsScored:
+    from specplan.check.scoreboard.board import table_files
     from specplan.check.scoreboard.operators import operator_errors
-    from specplan.check.scoreboard.tables import table_files
 
     with progress("predicting operators", len(table_files(folder))) as step_done:
         return OperatorsScored(errors=tuple(operator_errors(folder, step_done)))
