@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from benchmarks.fit_rounds import print_rounds
+from specplan.check.scoreboard.board import read_folder
 from specplan.check.scoreboard.doubts import doubts_of_loaded, served_doubt, twins
 from specplan.check.scoreboard.driven import deployed, prompt_tokens
 from specplan.check.scoreboard.rows import Driven, Loaded, Measured, Served, Speculated, Steady
 from specplan.check.scoreboard.served import iteration_of, loop_of, model_of, rate_of, served_iteration, unexplained
-from specplan.check.scoreboard.tables import read_folder
 from theory.errors import SpecplanError
 from theory.hardware.engines import BLACKWELL, ENGINES
 from theory.hardware.half_widths import ITERATION, TIME_PER_TOKEN, conformal, half_width, regime

@@ -27,9 +27,9 @@ from benchmarks.fit_coverage import by_load
 from benchmarks.fit_rounds import gains_left_out
 from benchmarks.fit_serving import times
 from sim.configuration import PLAIN, Configuration
+from specplan.check.scoreboard.board import read_folder
 from specplan.check.scoreboard.driven import plain_rows
 from specplan.check.scoreboard.rows import TABLES, Driven, Speculated
-from specplan.check.scoreboard.tables import read_folder
 from specplan.output import table
 from specplan.planning.loads.from_names import FromNames
 from specplan.planning.loads.options import Option

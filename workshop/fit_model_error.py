@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from calibrate.record.files import write_atomically
 from sim.configuration import Configuration
-from specplan.check.validating.telling_apart import inside
+from specplan.check.validating.comparison import inside
 from specplan.output import table
 from specplan.planning.measured_error import KINDS, Validated, fit_kinds
 from theory.errors import ParameterError

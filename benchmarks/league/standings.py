@@ -11,11 +11,10 @@ from typing import Final
 import numpy as np
 
 from benchmarks.league.predictors import LEFT_OUT, PREDICTORS, TABLES, deployment_of, family_of
-from specplan.check.scoreboard.board import Board, hardware_board, speculation_board
+from specplan.check.scoreboard.board import Board, hardware_board, read_folder, speculation_board
 from specplan.check.scoreboard.driven import plain_rows
 from specplan.check.scoreboard.rows import Acceptance, Driven, Measured
 from specplan.check.scoreboard.score import Outcome, Score, regrets, score
-from specplan.check.scoreboard.tables import read_folder
 from theory.errors import ParameterError, SpecplanError
 
 __all__ = ["GAINS", "Entry", "Gains", "Standing", "counted", "gains", "played", "standings", "unfitted"]

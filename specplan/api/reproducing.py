@@ -66,8 +66,8 @@ def reproduce(which: str, folder: str | Path | None = None) -> Reproduced | Repr
         raise ParameterError("folder", None, "must be given: the folder of the tables, or one of them")
     if chosen != "operators":
         return _scored(chosen, Path(folder))
+    from specplan.check.scoreboard.board import table_files
     from specplan.check.scoreboard.operators import operator_errors
-    from specplan.check.scoreboard.tables import table_files
 
     with progress("predicting operators", len(table_files(Path(folder)))) as step_done:
         return OperatorsScored(errors=tuple(operator_errors(Path(folder), step_done)))

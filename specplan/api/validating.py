@@ -12,16 +12,15 @@ from calibrate.models.servers import timeouts_as_such
 from calibrate.record.files import replacing
 from specplan.api.planning import profile as profile_of
 from specplan.calibrating import finished
-from specplan.check.validating import text as texts
 from specplan.check.validating import under_load, validation
 from specplan.check.validating.questions import Questions, named, to_ask
 from specplan.check.validating.under_load import LoadValidation
 from specplan.check.validating.validation import Validation
 from specplan.output import progress
 from specplan.planning.advice import Advice, advise
+from specplan.show import validations
 from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
-from specplan.show.validations import load_validation_report, validation_report
 
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
@@ -57,11 +56,11 @@ class Validated(Result):
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan validate --json`` prints."""
-        return {**texts.plain(self.validation), "advice": self.advice.plain()}
+        return {**validations.plain(self.validation), "advice": self.advice.plain()}
 
     def text(self, *, verbose: bool = False) -> str:
         """Return the text of ``specplan validate``, with ``verbose`` that of ``specplan validate -v``."""
-        first = texts.first_screen(self.validation)
+        first = validations.first_screen(self.validation)
         return f"{first}\n\n{as_text(self.report())}" if verbose else first
 
     def draw(self, path: Path) -> bool:
@@ -76,7 +75,7 @@ class Validated(Result):
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
-        return validation_report(self.validation, self.advice)
+        return validations.validation_report(self.validation, self.advice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -98,16 +97,16 @@ class ValidatedUnderLoad(Result):
 
     def plain(self) -> dict[str, Any]:
         """Return what ``specplan validate --concurrency --json`` prints."""
-        return texts.load_plain(self.validation)
+        return validations.load_plain(self.validation)
 
     def text(self, *, verbose: bool = False) -> str:
         """Return what ``specplan validate --concurrency`` prints."""
-        first = texts.load_first_screen(self.validation)
+        first = validations.load_first_screen(self.validation)
         return f"{first}\n\n{as_text(self.report())}" if verbose else first
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
-        return load_validation_report(self.validation)
+        return validations.load_validation_report(self.validation)
 
 
 def validate(

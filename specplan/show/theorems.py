@@ -120,10 +120,10 @@ class Theorems(Result):
         )
 
 
-def _first_screen(found: Theorems) -> str:
+def _first_screen(shown: Theorems) -> str:
     """The verdicts in 80 columns: totals, and the gravest findings of whole papers or else each claim."""
-    chosen, results = found.claims, found.derived
-    blocks = [textwrap.fill(found.headline(), SCREEN)]
+    chosen, results = shown.claims, shown.derived
+    blocks = [textwrap.fill(shown.headline(), SCREEN)]
     papers = _whole_papers(chosen)
     if len({item.paper for item in chosen}) > 1:
         headings, rows = _by_paper(chosen)

@@ -1,26 +1,28 @@
-"""Reports of validations: predictions and measurements at concurrency 1 and under load."""
+"""Validations at concurrency 1 and under load: first screens of 80 columns, plain data, and reports."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from statistics import fmean
+from dataclasses import asdict
+from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.running.interleaved import BASELINE
 from specplan.check.validating.comparison import COLUMNS, compare
 from specplan.check.validating.load_prediction import METRICS
 from specplan.check.validating.run_record import as_lines
+from specplan.output import between, narrow, screen
 from specplan.show.page import Answer, Bullets, Code, Part, Picture, Report, Section, Table, Text, filled, interval
 from specplan.show.plans import advised
 from specplan.show.svg import Line, lines, scatter
 
 if TYPE_CHECKING:
     from sim.estimate import Estimate
-    from specplan.check.validating.under_load import LoadValidation
-    from specplan.check.validating.validation import Validation
+    from specplan.check.validating.under_load import LoadRow, LoadValidation, Verdict
+    from specplan.check.validating.validation import Row, Validation
     from specplan.planning.advice import Advice
 
-__all__ = ["load_validation_report", "validation_report"]
+__all__ = ["first_screen", "load_first_screen", "load_plain", "load_validation_report", "plain", "validation_report"]
 
 
 def validation_report(validation: Validation, advice: Advice) -> Report:
@@ -140,8 +142,7 @@ def _remarks(validation: Validation) -> Iterator[str]:
 
 def load_validation_report(validation: LoadValidation) -> Report:
     """Return the report of a validation under load."""
-    rows = [row for row in validation.rows if row.name != BASELINE]
-    kinds = dict.fromkeys(row.name for row in rows)
+    rows, n_rounds = [row for row in validation.rows if row.name != BASELINE], validation.n_rounds
     parts: list[Part] = []
     if len({row.clients for row in rows}) > 1:
         drawn = [
@@ -150,7 +151,7 @@ def load_validation_report(validation: LoadValidation) -> Report:
                 [(float(row.clients), getattr(row, side)["gain"].value) for row in rows if row.name == name],
                 [interval(getattr(row, side)["gain"]) for row in rows if row.name == name],
             )
-            for name in kinds
+            for name in dict.fromkeys(row.name for row in rows)
             for side in ("predicted", "measured")
         ]
         picture = lines(drawn, x_name="clients", y_name="gain", log=True, reference=1.0)
@@ -164,27 +165,19 @@ def load_validation_report(validation: LoadValidation) -> Report:
     )
     parts += [_gains(validation), _speeds(validation), choices, Bullets(list(_load_remarks(validation)))]
     inside = sum(row.inside for row in rows)
-    answers = [
-        Answer(
-            f"Which method at {one.clients} clients?",
-            one.best,
-            f"measured; predicted: {one.chosen}, which is {100 * one.regret.value:.1f} % slower",
-        )
-        for one in verdicts
-    ]
-    sure = Answer("How sure?", f"{inside} of {len(rows)} gains are inside their 95 % interval")
+    answers = []
+    for one in verdicts:
+        regret = f"measured; predicted: {one.chosen}, which is {100 * one.regret.value:.1f} % slower"
+        answers.append(Answer(f"Which method at {one.clients} clients?", one.best, regret))
+    answers.append(Answer("How sure?", f"{inside} of {len(rows)} gains are inside their 95 % interval"))
     off = ["at none of these loads" if load is None else f"from {load} clients on" for load in validation.off_from]
     return Report(
         title=f"Validation of {validation.profile} under load",
-        about=f"{validation.n_questions} fresh questions in {validation.n_rounds} rounds",
+        about=f"{validation.n_questions} fresh questions in {n_rounds} rounds",
         lead=f"Speculation should be switched off {off[0]} (predicted), {off[1]} (measured).",
-        answers=[*answers, sure],
+        answers=answers,
         sections=[Section("Predicted and measured", parts), *_run_with(validation.effective)],
-        made=[
-            ("profile", validation.profile),
-            ("questions", str(validation.n_questions)),
-            ("rounds", str(validation.n_rounds)),
-        ],
+        made=[("profile", validation.profile), ("questions", f"{validation.n_questions}"), ("rounds", f"{n_rounds}")],
     )
 
 
@@ -242,15 +235,13 @@ def _load_remarks(validation: LoadValidation) -> Iterator[str]:
     counts = []
     for name in METRICS:
         rows = [row for row in validation.rows if name != "gain" or row.name != BASELINE]
-        if rows:
-            n = sum(row.predicted[name].contains(row.measured[name].value) for row in rows)
-            counts.append(f"{name} {n} of {len(rows)}")
+        n = sum(row.predicted[name].contains(row.measured[name].value) for row in rows)
+        counts.append(f"{name} {n} of {len(rows)}")
     yield f"measured figures inside their predicted intervals: {', '.join(counts)}"
-    ratios = [
-        f"{load} clients " + ", ".join(f"{engine} {value:.2f}" for engine, value in engines.items())
-        for load, engines in validation.slowdown.items()
-        if engines
-    ]
+    ratios = []
+    for load, engines in validation.slowdown.items():
+        of_load = ", ".join(f"{engine} {value:.2f}" for engine, value in engines.items())
+        ratios += [f"{load} clients {of_load}"] if engines else []
     if ratios:
         yield (
             "at this speed: the gain predicted with the engine times of this load. Time of the engines over the time "
@@ -268,3 +259,134 @@ def _load_remarks(validation: LoadValidation) -> Iterator[str]:
             f"{100 * worst.beyond[role][1]:.0f} % in the measurement ({worst.clients} clients, {worst.name}): there "
             "the costs are extrapolated with the slope of the largest batches"
         )
+
+
+def first_screen(result: Validation) -> str:
+    """Return 80 columns: how good the predictions are in all, compared with simpler ones, and by row."""
+    errors = sorted(abs(row.error) for row in result.rows)
+    largest = max((row.error for row in result.rows), key=abs)
+    good = sum(row.good for row in result.rows)
+    sentence = (
+        f"{good} of {len(result.rows)} predictions from {result.profile} are good, measured on {result.baseline.n} "
+        f"fresh questions. The median error is {100 * median(errors):.1f} %, the largest "
+        f"{100 * largest:+.1f} %."
+    )
+    compared = compare(result)
+    sentences = [sentence, *(() if compared is None else compared.sentences())]
+    below = []
+    if moved := {name: value for name, value in result.slowdown.items() if abs(value - 1.0) > 0.05}:
+        ratios = ", ".join(f"{name} {value:.2f}" for name, value in moved.items())
+        below.append(f"Time of the engines over their time in the calibration: {ratios}.")
+    below.append(
+        "speedup: over plain decoding, ratio of totals, [95 % interval]. A prediction is good if its interval for the "
+        "next measurement contains the measured speedup, or its error is within 10 %. Right answers, simpler "
+        "predictions, settings, versions: -v, or -o FILE."
+    )
+    rows, plain_s = result.rows, f"{1e3 * result.baseline.seconds_per_answer:.0f} ms/answer"
+    columns = [
+        ("method", ["plain decoding", *(row.name for row in rows)]),
+        ("predicted", ["1", *(between(row.prediction.speedup) for row in rows)]),
+        ("measured", [plain_s, *(between(row.measured.speedup) for row in rows)]),
+        ("error", ["–", *map(_verdict, rows)]),
+    ]
+    return screen(" ".join(sentences), narrow(columns), below)
+
+
+def _verdict(row: Row | LoadRow) -> str:
+    return f"{100 * row.error:+.1f} %" + ("" if row.good else " off")
+
+
+def plain(result: Validation) -> dict[str, Any]:
+    """Return the validation as plain data."""
+    compared = compare(result)
+    return {
+        "schema": "specplan.validation",
+        "schema_version": 1,
+        "profile": result.profile,
+        "effective": result.effective,
+        "pace": dict(result.slowdown),
+        "rows": [
+            {
+                "name": row.name,
+                "prediction": row.prediction.plain(),
+                "measured": asdict(row.measured),
+                "error": row.error,
+                "at_pace": row.at_pace,
+                "replayed": row.replayed,
+                "good": row.good,
+                "next_measurement": asdict(row.expected),
+                "closed_form": row.closed_form,
+                "seconds": [run.seconds for run in result.runs.by_name[row.name]],
+            }
+            for row in result.rows
+        ],
+        "telling_apart": None if compared is None else compared.plain(),
+        "baseline": {
+            **asdict(result.baseline),
+            "seconds": result.runs.plain_seconds,
+            "answers_per_question": result.runs.n_plain,
+        },
+    }
+
+
+def load_plain(result: LoadValidation) -> dict[str, Any]:
+    """Return the validation as plain data."""
+    return {
+        "schema": "specplan.load-validation",
+        "schema_version": 1,
+        "profile": result.profile,
+        "questions": result.n_questions,
+        "rounds": result.n_rounds,
+        "pace": {load: dict(engines) for load, engines in result.slowdown.items()},
+        "swept_batches": dict(result.swept),
+        "max_batch": dict(result.most),
+        "off_from": dict(zip(("predicted", "measured"), result.off_from, strict=True)),
+        "verdicts": [asdict(verdict) for verdict in result.verdicts],
+        "rows": [{**asdict(row), "error": row.error, "inside": row.inside} for row in result.rows],
+        "effective": result.effective,
+    }
+
+
+def load_first_screen(result: LoadValidation) -> str:
+    """Return 80 columns: how good the predicted gains are, and the choice at each load."""
+    rows = [row for row in result.rows if row.name != BASELINE]
+    good = sum(row.good for row in rows)
+    largest = max((row.error for row in rows), key=abs)
+    lead = [
+        f"{good} of {len(rows)} gains predicted from {result.profile} are good, measured on {result.n_questions} fresh "
+        f"questions in {result.n_rounds} rounds. The median error is "
+        f"{100 * median(abs(row.error) for row in rows):.1f} %, the largest {100 * largest:+.1f} %.",
+        *(_choice(one) for one in result.verdicts),
+    ]
+    if result.off_from != (None, None):
+        predicted, measured = ("never" if load is None else f"from {_clients(load)} on" for load in result.off_from)
+        lead.append(f"Speculation should be switched off: {predicted} (predicted), {measured} (measured).")
+    columns = [
+        ("clients", [str(row.clients) for row in rows]),
+        ("method", [row.name for row in rows]),
+        ("predicted", [between(row.predicted["gain"]) for row in rows]),
+        ("measured", [between(row.measured["gain"]) for row in rows]),
+        ("error", [*map(_verdict, rows)]),
+    ]
+    below = (
+        "gain: over plain decoding with the same number of clients, in answers per second for methods that write steps "
+        "and in tokens per second for the others, [95 % interval]. A prediction is good if the measured gain is inside "
+        "its interval, or within 10 %. "
+        "Rates, seconds of an answer, right answers, settings, versions: -v, or -o FILE."
+    )
+    return screen(" ".join(lead), narrow(columns, long=1), [below])
+
+
+def _choice(one: Verdict) -> str:
+    chosen = "plain decoding" if one.chosen == BASELINE else one.chosen
+    if one.regret.value <= 0.0:
+        return f"With {_clients(one.clients)} the plan chooses {chosen}, which measured fastest."
+    best = "plain decoding" if one.best == BASELINE else one.best
+    return (
+        f"With {_clients(one.clients)} it chooses {chosen}; {best} measured {100 * one.regret.value:.1f} % faster "
+        f"[{100 * one.regret.low:.1f}, {100 * one.regret.high:.1f}]."
+    )
+
+
+def _clients(n: int) -> str:
+    return f"{n} client{'s' * (n > 1)}"

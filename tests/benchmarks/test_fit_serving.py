@@ -9,7 +9,7 @@ import pytest
 from public_tables import public_tables
 
 from benchmarks import fit_serving as fit
-from specplan.check.scoreboard.tables import read_folder
+from specplan.check.scoreboard.board import read_folder
 from theory.hardware.engines import ENGINES
 from theory.hardware.half_widths import HALF_WIDTHS, ITERATION, TIME_PER_TOKEN, conformal
 

@@ -47,7 +47,7 @@ def precision_of(facts: ModelFacts, weights: str, experts: str = "") -> Precisio
         return published
     of = published.experts if facts.shape.has_experts and published.experts else published.weights
     said = routed if facts.shape.has_experts else main
-    if _alike(said, of):
+    if _bits(said) == _bits(of) and FORMATS[said].arithmetic == FORMATS[of].arithmetic:
         return published
     if _bits(said) > _bits(of) and _bits(of) < _bits("fp8"):
         raise ParameterError("precision", said, f"of {facts.name}, published in {of}: which weights ran is not said")
@@ -114,7 +114,3 @@ def _format(word: str) -> str:
 
 def _bits(name: str) -> int:
     return round(8 * FORMATS[name].bytes_per_number - 0.4)
-
-
-def _alike(one: str, other: str) -> bool:
-    return _bits(one) == _bits(other) and FORMATS[one].arithmetic == FORMATS[other].arithmetic

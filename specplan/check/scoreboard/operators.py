@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from calibrate.record.files import opened
+from specplan.check.scoreboard.board import rows_of, table_files
 from specplan.check.scoreboard.deployments import facts_of
 from specplan.check.scoreboard.score import errors_of
-from specplan.check.scoreboard.tables import rows_of, table_files
 from theory.errors import ParameterError, SchemaError
 from theory.hardware import operators
 from theory.hardware.formats import FORMATS, Format

@@ -195,7 +195,14 @@ def loaded_outcomes(rows: Iterable[Loaded]) -> Callable[[Loaded], list[Outcome]]
             quantity="time to first token",
             unit="ms",
             model=row.model_path,
-            labels=_labels(row, model),
+            labels={
+                "GPU": model.gpu.name.removeprefix("NVIDIA "),
+                "GPUs": str(model.parallel.gpus),
+                "precision": row.precision or "as published",
+                "engine": f"{row.backend} {row.backend_version}".rstrip(),
+                "prompt and answer": f"{row.isl:.0f} and {row.osl:.0f}",
+                "concurrency": _bucket(in_flight(row)),
+            },
             measured=row.ttft_ms,
             predicted=1e3 * times.to_first_token,
             interval=around(1e3 * times.to_first_token, half_width(FIRST_TOKEN, model)),
@@ -225,18 +232,6 @@ def engine_notes(rows: Iterable[Loaded]) -> Iterator[str]:
             yield f"{name} without a version is taken for {taken}, the latest that is priced"
         elif not is_priced(name, version):
             yield f"{name} {version} is not priced, and taken for {taken}"
-
-
-def _labels(row: Loaded, model: PassModel) -> dict[str, str]:
-    version = f" {row.backend_version}" if row.backend_version else ""
-    return {
-        "GPU": model.gpu.name.removeprefix("NVIDIA "),
-        "GPUs": str(model.parallel.gpus),
-        "precision": row.precision or "as published",
-        "engine": f"{row.backend}{version}",
-        "prompt and answer": f"{row.isl:.0f} and {row.osl:.0f}",
-        "concurrency": _bucket(in_flight(row)),
-    }
 
 
 def _choices(row: Loaded, model: PassModel, predicted: float) -> tuple[Choice, ...]:

@@ -152,13 +152,10 @@ async def validate_under_load(
 
     Parameters
     ----------
-    profile : profile that the predictions are made from.
-    configurations : configurations to run; plain decoding is added.
-    models : models, which are opened and closed here.
     problems : questions; each belongs to a single round.
     loads : numbers of clients.
     n_rounds : number of rounds, at least 2, for an interval.
-    truth, source, seed, journal : as in `specplan.check.validating.validation.validate`.
+    models, truth, source, seed, journal : as in `specplan.check.validating.validation.validate`.
     progress : called for each prediction of a configuration at a load, and for each round that was run.
 
     Raises

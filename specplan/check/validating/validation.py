@@ -143,14 +143,10 @@ async def validate(
     journal: Path | None = None,
     progress: Callable[[str], None] = lambda part: None,
 ) -> Validation:
-    """Run what was predicted, interleaved with plain decoding, on fresh problems.
+    """Run what was predicted, interleaved with plain decoding, on at least two fresh problems; opens and closes models.
 
     Parameters
     ----------
-    profile : profile that the predictions were made from.
-    predictions : predictions of the configurations to run.
-    models : models, which are opened and closed here.
-    problems : questions, at least two.
     n_plain : answers of plain decoding to each question; see `plain_answers`.
     truth, source : ground truth of the task, if it has one, and the source of the problems, for the record.
     seed, journal : of the order of the runs; file that keeps each of them, from which the same validation goes on.

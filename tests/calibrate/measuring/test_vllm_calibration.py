@@ -215,8 +215,8 @@ def test_the_profile_holds_what_was_measured_and_how(profile: Profile) -> None:
 def test_predictions_beside_real_runs(profile: Profile) -> None:
     """Token level, step level and both, interleaved in one set of engines; the figures are in VALIDATION.md."""
     from sim.configuration import Configuration
-    from specplan.check.validating.text import first_screen
     from specplan.check.validating.validation import predict_all, validate
+    from specplan.show.validations import first_screen
 
     configurations = [
         Configuration(method="draft-model", k2=4),

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from public_tables import LOADED_HEAD, SERVED_HEAD, loaded_line, served_line
 
-from specplan.check.scoreboard.board import hardware_board
+from specplan.check.scoreboard.board import hardware_board, read_folder
 from specplan.check.scoreboard.rows import Loaded, Served
-from specplan.check.scoreboard.tables import read_folder
 from theory.errors import ParameterError, SchemaError
 
 KINDS = ("served", "loaded")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from public_tables import LOADED, SERVED
 
 from specplan.check.scoreboard.deployments import loaded_parallel, precision_of, served_parallel, with_engines_cache
 from specplan.check.scoreboard.rows import Loaded, Served
@@ -64,21 +65,6 @@ def test_formats_that_are_refused() -> None:
         precision_of(shape_of("Qwen/Qwen3-8B"), "e8m0")
 
 
-def served(**changes: int) -> Served:
-    cells = {"num_gpus": 1, "tp": 1, "dp": 1, "ep": 1, "max_num_seqs": 8, "avg_batch": 8, "median_itl_ms": 9}
-    words = {"where": "s:1", "task": "t", "model_id": "m", "weight_precision": "", "gpu": "H100"}
-    return Served.model_validate({**cells, "avg_output_len": 8, "mean_pos_len_biased": 7, **words, **changes})
-
-
-def loaded(tp: int, dp: int, moe_tp: int, moe_ep: int) -> Loaded:
-    split = {"tp_size": tp, "attention_dp_size": dp, "moe_tp_size": moe_tp, "moe_ep_size": moe_ep}
-    words = dict.fromkeys(
-        ("backend", "backend_version", "model_path", "system", "precision", "gemm_quant_mode", "moe_quant_mode"), "x"
-    )
-    cells = {"isl": 1024, "osl": 1024, "concurrency": 4, "ttft_ms": 50, "tpot_ms": 5, "where": "l:1"}
-    return Loaded.model_validate({**words, **cells, **split})
-
-
 @pytest.mark.parametrize(
     ("columns", "parallel"),
     [
@@ -90,7 +76,12 @@ def loaded(tp: int, dp: int, moe_tp: int, moe_ep: int) -> Loaded:
     ],
 )
 def test_gpus_of_served_rows(columns: dict[str, int], parallel: Parallel) -> None:
-    assert served_parallel(served(**columns)) == parallel
+    assert served_parallel(Served.model_validate({**SERVED, "where": "s:1", **columns})) == parallel
+
+
+def loaded(*split: int) -> Loaded:
+    names = ("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")
+    return Loaded.model_validate({**LOADED, **dict(zip(names, split, strict=True)), "where": "l:1"})
 
 
 @pytest.mark.parametrize(

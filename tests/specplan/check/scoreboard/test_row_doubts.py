@@ -5,28 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from public_tables import LOADED, SERVED, SPECULATED
 
 from specplan.check.scoreboard.doubts import doubts_of_loaded, doubts_of_speculated, in_flight, served_doubt, twins
 from specplan.check.scoreboard.rows import Loaded, Served, Speculated
 
-LOADED = {
-    "backend": "vllm", "backend_version": "0.18.0", "model_path": "m", "system": "h100_sxm", "precision": "fp8",
-    "isl": 1024, "osl": 1024, "gemm_quant_mode": "fp8", "moe_quant_mode": "fp8", "concurrency": 4, "tp_size": 4,
-    "attention_dp_size": 1, "moe_tp_size": 4, "moe_ep_size": 1, "ttft_ms": 50, "tpot_ms": 5.0,
-}  # fmt: skip
-SPECULATED = {
-    "target": "t", "batch": 8, "steps": 3, "topk": 1, "num_draft_tokens": 4, "draft": "d", "base_tps": 100,
-    "spec_tps": 200, "accept_length": 3.0,
-}  # fmt: skip
-SERVED = {
-    "where": "s:1", "task": "lm-arena-chat", "model_id": "m", "weight_precision": "bfloat16", "gpu": "B200",
-    "num_gpus": 1, "tp": 1, "dp": 1, "ep": 1, "max_num_seqs": 64, "avg_batch": 64, "median_itl_ms": 9,
-    "avg_output_len": 800, "mean_pos_len_biased": 700,
-}  # fmt: skip
-
 
 def loaded(*rows: dict[str, Any]) -> list[Loaded]:
-    return [Loaded.model_validate({**LOADED, **row, "where": f"l:{n}"}) for n, row in enumerate(rows)]
+    return [
+        Loaded.model_validate({**LOADED, "concurrency": 4, "tpot_ms": 5.0, **row, "where": f"l:{n}"})
+        for n, row in enumerate(rows)
+    ]
 
 
 def slow(_: Loaded) -> float | None:
@@ -37,14 +26,14 @@ def slow(_: Loaded) -> float | None:
     ("changes", "says"),
     [
         ({}, None),
-        ({"avg_batch": 60}, "cache is full"),
-        ({"avg_output_len": 150}, "prompts are read"),
+        ({"avg_batch": 15}, "cache is full"),
+        ({"avg_output_len": 40}, "prompts are read"),
         ({"task": "gpqa"}, "the host is the limit"),
         ({"task": "gpqa", "gpu": "H100"}, None),
     ],
 )
 def test_served_rows(changes: dict[str, Any], says: str | None) -> None:
-    doubt = served_doubt(Served.model_validate({**SERVED, **changes}))
+    doubt = served_doubt(Served.model_validate({**SERVED, "where": "s:1", "gpu": "B200", **changes}))
     assert doubt is None if says is None else says in str(doubt)
 
 

@@ -17,13 +17,12 @@ from sim.timeline import Counts
 from specplan.check.validating.closed_forms import closed_form
 from specplan.check.validating.comparison import Comparison, compare
 from specplan.check.validating.next_measurement import Measurements
-from specplan.check.validating.text import first_screen, plain
 from specplan.check.validating.validation import Row, Validation
 from specplan.output import SCREEN, to_json
 from specplan.planning.advice import Advice
 from specplan.planning.predict import Predictor
 from specplan.show.rendering import as_text
-from specplan.show.validations import validation_report
+from specplan.show.validations import first_screen, plain, validation_report
 
 N = 12
 TRUE = {"lr-async k1=1": 0.9, "lr-async k1=4": 1.8, "draft-model k2=3": 1.4, "lr-async k1=4 verifier=random": 1.1}

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from specplan.check.validating.telling_apart import PLAIN, inside, kendall_tau, resampled, skill, spearman_rho
+from specplan.check.validating.comparison import PLAIN, inside, kendall_tau, resampled, skill, spearman_rho
 
 speedups = st.lists(st.sampled_from([0.25, 0.5, 0.75, 0.9, 1.1, 1.5, 2.0, 3.0]), min_size=3, max_size=7)
 seeds = st.integers(0, 10**6)
