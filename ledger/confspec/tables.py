@@ -93,7 +93,6 @@ def _counts(skip: frozenset[str] = frozenset()) -> Cases:
 
 
 def _one_baseline(value: str | None = None) -> Cases:
-    """The target's AIME24 accuracy is the same in Tables 2, 3 and 4."""
     cells = [(table, value or accuracies(table, "Target Model")[0]) for table in ("2 DeepSeek", "3", "4")]
 
     def failure(pair: tuple[tuple[str, str], tuple[str, str]]) -> Failure:
@@ -121,8 +120,6 @@ def _retains(quoted: str, reference: str) -> Cases:
 
 
 def _upper_bound(slack: Fraction = Fraction(0)) -> Cases:
-    """No ConfSpec cell of Table 2 above the target's, plus a slack in points."""
-
     def failure(cell: tuple[str, int]) -> Failure:
         table, i = cell
         ours, target = accuracies(table, "ConfSpec")[i], accuracies(table, "Target Model")[i]
@@ -165,8 +162,6 @@ def _method_names() -> list[str]:
 
 
 def _product(factor: Fraction = Fraction(1)) -> Cases:
-    """Combined speedup against the product of the two, per benchmark and for the mean."""
-
     def failure(cell: tuple[str, str, str, int]) -> Failure:
         table, single, both, i = cell
         steps, tokens, combined = (speedups(table, method)[i] for method in ("ConfSpec", single, both))
@@ -183,8 +178,6 @@ def _product(factor: Fraction = Fraction(1)) -> Cases:
 
 
 def _combination_gains() -> Cases:
-    """Combination with SD is faster than either; with every method it is below the product."""
-
     def failure(cell: tuple[str, str, str, int]) -> Failure:
         table, single, both, i = cell
         steps, tokens, combined = (printed(speedups(table, method)[i]) for method in ("ConfSpec", single, both))

@@ -123,8 +123,6 @@ _CALIBRATED: Final = Cases(
 
 
 def _equivalent(error: bool = False) -> Cases:
-    """All sets of up to three candidates with three meanings and one target step: those that pass have its meaning."""
-
     def holds(meanings: tuple[int, ...], target: int) -> bool:
         passed = [x for x in meanings if x == target or (error and x == 0)]
         return len(set(passed)) <= 1
@@ -182,7 +180,6 @@ def _fix_at_once() -> Evidence:
 
 
 def _memory(draft: str = "1.5") -> Cases:
-    """Two bytes for each parameter against the gigabytes of Appendix B.2."""
     return Cases(
         text="two bytes per parameter fit into the memory that is stated, and fill at least half of it",
         test=lambda parameters, stated: Fraction(stated, 2) <= 2 * Fraction(parameters) <= stated,

@@ -59,7 +59,6 @@ def _drops(quoted: Sequence[tuple[str, int, str]] = _QUOTED_DROPS) -> Cases:
 
 
 def _judges(limit: str = "2", judges: Sequence[str] = _JUDGES) -> Cases:
-    """No loss on GSM8K, at most `limit` points on AIME."""
     return Cases(
         text=f"no loss on GSM8K, at most {limit} points on AIME",
         test=lambda judge: _drop(judge, 0) <= 0 and abs(_drop(judge, 1)) <= Fraction(limit),
@@ -81,7 +80,6 @@ def _random(than: Sequence[str] = _JUDGES) -> Cases:
 
 
 def _scores(others: Sequence[str] = ("Random", *_JUDGES, "Emb. 0.85", "Emb. 0.95")) -> Cases:
-    """Both scores lose more accuracy than every other verifier."""
     return Cases(
         text=f"scores lose more accuracy than {', '.join(others)}",
         test=lambda score, other, data: _drop(score, data) > _drop(other, data),
@@ -130,7 +128,6 @@ def _widths(*, each_step: bool = False, judge: str = "7B") -> Cases:
 
 
 def _stronger(slack: str = "0") -> Cases:
-    """The 32B judge: never below W = 1 on GSM8K (by a slack), and less lost than with the 7B judge on both."""
     return Cases(
         text="with the 32B judge nothing is lost on GSM8K, and less than with the 7B judge on both data sets",
         test=lambda data, index: (

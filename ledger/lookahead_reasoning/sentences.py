@@ -41,7 +41,6 @@ def _mean_rate() -> Cases:
 
 
 def _combined(quoted: str) -> Cases:
-    """The combined speedup on AIME24."""
     cell = _DEEPSEEK["SD+LR speedup"][DATASETS.index("AIME24")]
     return Cases(
         text=f"the combined speedup on AIME24 of Table 1 is about {quoted}",
@@ -52,7 +51,6 @@ def _combined(quoted: str) -> Cases:
 
 
 def _one_draft(*pairs: str) -> Cases:
-    """Section 4 and Table 1 name one draft model."""
     return Cases(
         text="Section 4 and Table 1 give the draft model one size",
         test=lambda text, table: text == table,

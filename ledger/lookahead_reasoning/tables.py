@@ -68,8 +68,6 @@ def _share(low: str, high: str, at_least: int) -> Cases:
 
 
 def _multiply(low: str) -> Cases:
-    """The measured combined speedup is `low` to 1 times the product of the single ones, up to rounding."""
-
     def within(cell: Mapping[str, Fraction]) -> bool:
         smallest = (cell["step"] - _HALF_UNIT) * (cell["token"] - _HALF_UNIT)
         largest = (cell["step"] + _HALF_UNIT) * (cell["token"] + _HALF_UNIT)
@@ -138,7 +136,6 @@ def _range(cells: Sequence[str | Fraction], low: str, high: str, what: str) -> C
 
 
 def _accuracy(low: str, high: str) -> Cases:
-    """Accuracy differences, in points, between LR and plain decoding."""
     pairs = zip(_percent("LR accuracy"), _percent("target accuracy"), strict=True)
     return _range([ours - target for ours, target in pairs], low, high, "accuracy against plain decoding, points")
 

@@ -199,7 +199,6 @@ def expected_intervals_proof(power: int) -> Evidence:
 
 
 def _interval_probability(exponent_shift: int) -> Evidence:
-    """P(m k <= X < (m+1) k) = alpha**(m k) (1 - alpha**k)."""
     a = sp.Symbol("alpha", positive=True)
     m, k, i = sp.symbols("m k i", positive=True, integer=True)
     tail = a ** (m * k) - a ** ((m + 1) * k + exponent_shift)  # P(X >= n) = alpha**n

@@ -237,7 +237,6 @@ def _verify_vacuous(settings: tuple[tuple[str, int], ...] = (("8", 8), ("12", 4)
 
 
 def _fix_table() -> Evidence:
-    """exp(2 beta) / beta grows for beta > 1/2 and the widths are at most 16."""
     u = sp.Symbol("u", positive=True)
     return all_of(
         lambda: exact.at_least(

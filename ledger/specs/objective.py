@@ -106,7 +106,6 @@ def _is_optimum(instance: exact.Instance, _n: int) -> bool:
 
 
 def _reweighted(inverse: bool = False) -> Evidence:
-    """``gen * exp(S) = target * exp(beta r)`` where the generator is positive."""
     from ledger.specs import statements as st
 
     phi = st.exponentiated_score()

@@ -153,8 +153,6 @@ def _measurable(candidates: int = 2) -> Predicate:
 
 
 def _ratio_bound(inverse: bool = False) -> Predicate:
-    """D(pi | q) - D(pi | q') at a point mass on letter 1 against the log of the largest ratio."""
-
     def holds(star1: Fraction, own1: Fraction) -> bool:
         star, own = (star1, 1 - star1), (own1, 1 - own1)
         gap = own[0] / star[0]

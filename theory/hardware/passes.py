@@ -98,6 +98,10 @@ class PassModel:
         """Return the time of an iteration, s."""
         return self.parts(work).seconds
 
+    def reading_seconds(self, tokens: float) -> float:
+        """Return what the engine takes, outside operators, for an iteration that reads so many tokens of prompts, s."""
+        return self._reading_s * min(tokens / _SHORT_PROMPT, 1.0)
+
     def parts(self, work: Work) -> PassParts:
         """Return where the time of an iteration goes; where the engine reads prompts apart, that of both passes."""
         if self.engine.apart and work.sequences > 0.0 and work.prefill_tokens > 0.0:
@@ -146,7 +150,7 @@ class PassModel:
 
     def _outside_graphs(self, work: Work) -> float:
         """What the engine takes for an iteration outside its graphs, s."""
-        reading = self._reading_s * min(work.prefill_tokens / _SHORT_PROMPT, 1.0)
+        reading = self.reading_seconds(work.prefill_tokens)
         if (work.tokens > 1.0 and self._widened) or work.rows > self.engine.graphed_rows:
             return max(reading, self.engine.ungraphed_decoding_s or self.engine.ungraphed_s)
         return reading

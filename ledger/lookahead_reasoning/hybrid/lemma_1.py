@@ -219,7 +219,6 @@ def _exceeds_one(*values: Fraction) -> Evidence:
 
 
 def _second_monotone() -> Evidence:
-    """(1 + alpha2)/((1 + c2)(1 + q)) rises in alpha2 and falls in c2 and in q = alpha1**(M/2)."""
     a, c, q = sp.symbols("alpha2 c2 q", positive=True)
     value = (1 + a) / ((1 + c) * (1 + q))
     return all_of(

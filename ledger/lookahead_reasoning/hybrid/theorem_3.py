@@ -67,8 +67,6 @@ def _one_of_two(scale: str) -> Evidence:
 
 
 def _wins(*, strict: bool, six: Fraction = SIX) -> Predicate:
-    """With (7), (8) (strict or not) and (6) (or a weaker bound) the best hybrid beats both single methods."""
-
     def premise(point: Synchronous, six: Fraction) -> Margin:
         return point.met(strict=strict) & point.six(six)
 
@@ -132,7 +130,6 @@ def _single_wins(printed: Predicate) -> Evidence:
 
 
 def _equivalent(*, strict: bool) -> Predicate:
-    """The hybrid beats both single methods iff (7) and (8) hold (strictly)."""
     return synchronous(
         f"the best hybrid beats both single methods exactly when (7) and (8) hold{' strictly' if strict else ''}",
         lambda point: exactly_when(point.hybrid_wins, point.met(strict=strict)),

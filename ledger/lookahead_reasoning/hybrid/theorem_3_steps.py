@@ -222,7 +222,6 @@ def _constants(statement: Predicate) -> Evidence:
 
 
 def _gap(share: int = 1) -> Evidence:
-    """F(1 - alpha**n) - R_n = n alpha**(2 n - 1) ((1 - alpha) + alpha log alpha)/(1 - alpha**n) > 0."""
     u, p, n = sp.symbols("u p n", positive=True)
     a = sp.exp(-u)  # and alpha**n = p, so n log(alpha) = log(p)
     power = p**2 / a

@@ -109,7 +109,6 @@ def prove_deeper_wins(what: str) -> Evidence:
 
 
 def _longer_passes() -> Evidence:
-    """g(j + m)/g(j) < 1/(1 - alpha**j): a longer pass costs more, and 1 - alpha**(j+m) < 1."""
     c, j, m, q, t = sp.symbols("c j m q t", positive=True)
     times = (1 - c + c * (j + m)) / (1 - c + c * j) - 1
     return all_of(

@@ -61,8 +61,6 @@ _HALVES_PRINTED, _HALVES = _halving_from(2), _halving_from(_BUDGET)
 
 
 def _case_split(first: str) -> Predicate:
-    """The three cases of Step 2 cover every even M >= 16 (first case M <= floor or ceil of 1/c1)."""
-
     def covered(c1: Fraction, M: Fraction) -> bool:  # noqa: N803
         top = exact.ceil_inverse(c1)
         end = exact.floor_inverse(c1) if first == "floor" else top

@@ -29,7 +29,6 @@ def _fix_square(pair: bool = True) -> Evidence:
 
 
 def _diagonal(text: str, of: Callable[[Fraction, Fraction], Fraction]) -> Predicate:
-    """Product of the two counts of y, from the counts of the pairs."""
     return Predicate(
         text=f"product of counts = sum over distinct pairs + {text}, with counts of the pairs (y,y), (y,a), (a,y)",
         test=lambda yy, ya, ay: (yy + ya) * (yy + ay) == ya * yy + yy * ay + ya * ay + of(yy, ya) ** 2,

@@ -11,7 +11,7 @@ from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, grid, rows, walked
 from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of
-from ledger.specs.exact import decided
+from ledger.specs.exact import enumerated
 from theory.published.specs import BENCHMARKS, FAMILIES, TABLE_1, TABLE_2, TABLE_3, TABLE_5, TABLE_6, WIDTHS
 
 __all__ = ["CLAIMS"]
@@ -50,16 +50,14 @@ def _fix_saving() -> Evidence:
     best, name, n = max(savings)
     at_best = (name, n) == ("MATH500", 16) and Fraction(258, 1000) < best < Fraction(259, 1000)
     slower = all(Fraction(own) > Fraction(beam) for _name, _n, own, beam in _latencies("Llama3"))
-    return decided(
+    return enumerated(
         at_best and min(savings)[0] == 0 and slower,
         what="savings of Table 1 run from 0 to 25.8 % with the Qwen pair, and all nine are negative with the Llama "
         "pair",
-        method="exact enumeration",
     )
 
 
 def _faster(family: str = "Llama3", slack: str = "1") -> Cases:
-    """Table 1, seconds per step: SPECS against beam search with the large model, times a slack."""
     steps = [
         {
             "specs_step": TABLE_1[family, name, "SPECS", n].step_seconds,
@@ -88,10 +86,9 @@ def _fix_faster() -> Evidence:
     slower = {family: sum(x > 1 for key, x in ratios.items() if key[0] == family) for family in FAMILIES}
     worst = max(ratios, key=lambda key: ratios[key])
     good = slower == {"Qwen2.5": 0, "Llama3": 8} and worst == ("Llama3", "AMC23", 16)
-    return decided(
+    return enumerated(
         good and Fraction("1.25") < ratios[worst] < Fraction("1.26"),
         what="no row of the Qwen pair is slower per step and eight of nine of the Llama pair are, by up to 25.8 %",
-        method="exact enumeration",
     )
 
 
@@ -109,7 +106,6 @@ def _contained(skip: tuple[str, str, int] | None) -> list[dict[str, str]]:
 
 @cache
 def _contains(skip: tuple[str, str, int] | None = None) -> Cases:
-    """Each step of SPECS holds the work of one of beam search with the small model."""
     return Cases(
         text="a step of SPECS takes at least as long as one of beam search with the small model",
         test=lambda specs_step, small_step: Fraction(specs_step) >= Fraction(small_step),
@@ -123,7 +119,7 @@ def _fix_contains() -> Evidence:
     here, neighbour = (TABLE_1[*_REPEATED[:2], "SPECS", n] for n in (16, 8))
     repeats = (here.step_seconds, here.share) == (neighbour.step_seconds, neighbour.share) == ("1.31", "45.5")
     return all_of(
-        decided(repeats, what="the cell has the seconds per step and the share of width 8", method="exact enumeration"),
+        enumerated(repeats, what="the cell has the seconds per step and the share of width 8"),
         walked(_contains(_REPEATED)),
     )
 
@@ -154,7 +150,7 @@ def _fix_tables() -> Evidence:
     """The other rows agree, and Table 6 repeats Table 1 for the row in question."""
     here = TABLE_6["SPECS", 16][2 * BENCHMARKS.index("MATH500") + 1]
     what = "Table 6 repeats the 15.8 s of Table 1"
-    return all_of(walked(_repeats(_OTHER)), decided(here == "15.8", what=what, method="exact enumeration"))
+    return all_of(walked(_repeats(_OTHER)), enumerated(here == "15.8", what=what))
 
 
 def _fixed(benchmark: str, width: int, column: int) -> tuple[Fraction, Fraction]:
@@ -232,7 +228,7 @@ def _verify_comparable(below: str = "2", fewest: int = 17) -> Evidence:
     level = sum(_ahead(*setting) >= 0 for setting in itertools.product(FAMILIES, BENCHMARKS, WIDTHS))
     return all_of(
         walked(_comparable(below)),
-        decided(level >= fewest, what=f"and not below in {fewest}", method="exact enumeration"),
+        enumerated(level >= fewest, what=f"and not below in {fewest}"),
     )
 
 
