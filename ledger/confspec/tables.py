@@ -244,21 +244,18 @@ def _ranges(best: str = "2.24") -> Cases:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    corrected("CS-N1", formula=_means(), holds={"two rows excepted": partial(_means, _WRONG_MEANS)}),
+    corrected("CS-N1", _means(), holds={"two rows excepted": partial(_means, _WRONG_MEANS)}),
     refuted(
-        "CS-N2",
-        formula=_one_baseline(),
-        correction_formula=_counts(_WRONG_COUNTS),
-        mutants={"68.54": partial(_one_baseline, "68.54")},
+        "CS-N2", _one_baseline(), instead=_counts(_WRONG_COUNTS), mutants={"68.54": partial(_one_baseline, "68.54")}
     ),
-    corrected("CS-N3", formula=_counts(), holds={"cells excepted": partial(_counts, _WRONG_COUNTS)}),
+    corrected("CS-N3", _counts(), holds={"cells excepted": partial(_counts, _WRONG_COUNTS)}),
     refuted(
         "CS-N4",
-        formula=_retains("99.7", "Target Model"),
-        correction_formula=_retains("99.4", "Target Model"),
+        _retains("99.7", "Target Model"),
+        instead=_retains("99.4", "Target Model"),
         mutants={"other row": partial(_retains, "99.7", "Target Verification")},
     ),
-    corrected("CS-N8", formula=_upper_bound(), holds={"0.68 points": partial(_upper_bound, Fraction(68, 100))}),
+    corrected("CS-N8", _upper_bound(), holds={"0.68 points": partial(_upper_bound, Fraction(68, 100))}),
     record(
         Verdict.NUMERIC,
         "CS-N10",
@@ -269,14 +266,9 @@ CLAIMS: tuple[Claim, ...] = (
         },
     ),
     refuted(
-        "CS-N5",
-        formula=_product(),
-        correction_formula=_combination_gains(),
-        mutants={"three quarters": partial(_product, Fraction(3, 4))},
+        "CS-N5", _product(), instead=_combination_gains(), mutants={"three quarters": partial(_product, Fraction(3, 4))}
     ),
-    corrected(
-        "CS-N6", formula=_ranking(), holds={"two methods": partial(_ranking, ("ConfSpec", "LookaheadReasoning"))}
-    ),
-    proved("CS-N7", formula=_undominated(), mutants={"other method": partial(_undominated, "SpecCoT")}),
-    proved("CS-N9", formula=_ranges(), mutants={"2.12": partial(_ranges, best="2.12")}),
+    corrected("CS-N6", _ranking(), holds={"two methods": partial(_ranking, ("ConfSpec", "LookaheadReasoning"))}),
+    proved("CS-N7", _undominated(), mutants={"other method": partial(_undominated, "SpecCoT")}),
+    proved("CS-N9", _ranges(), mutants={"2.12": partial(_ranges, best="2.12")}),
 )

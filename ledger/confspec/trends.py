@@ -147,12 +147,12 @@ _HEAVIER: Final = ("7", _DRAFTS, speedups, "speedups fall as the draft grows")
 
 
 CLAIMS: tuple[Claim, ...] = (
-    verified("CS-E1", formula=_joint(), mutants={"apart": partial(_joint, seen=False)}),
-    proved("CS-E2", formula=_decides(), mutants={"neither": partial(_decides, 3)}),
-    corrected("CS-N11", formula=_MONOTONE, holds={"means": _fix_monotone}),
+    verified("CS-E1", _joint(), mutants={"apart": partial(_joint, seen=False)}),
+    proved("CS-E2", _decides(), mutants={"neither": partial(_decides, 3)}),
+    corrected("CS-N11", _MONOTONE, holds={"means": _fix_monotone}),
     proved(
         "CS-N12",
-        formula=_falling(*_SLOWER),
+        _falling(*_SLOWER),
         mutants={
             "reversed": partial(_falling, "3", _GATES[::-1], speedups, "speedups rise with the threshold"),
             "accuracy": partial(_falling, "3", _GATES, accuracies, "accuracy falls with the threshold"),
@@ -160,7 +160,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "CS-N13",
-        formula=_falling(*_HEAVIER),
+        _falling(*_HEAVIER),
         mutants={
             "accuracy": partial(_falling, "7", _DRAFTS, accuracies, "accuracy falls as the draft grows"),
             "larger": partial(_falling, "7", _DRAFTS[::-1], accuracies, "accuracy rises with the draft"),
@@ -168,13 +168,13 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "CS-N14",
-        formula=_loses("20", "ConfSpec 0.6B", at_least=True),
+        _loses("20", "ConfSpec 0.6B", at_least=True),
         verify=_verify_collapse,
         mutants={"30": partial(_verify_collapse, "30"), "1.7B": partial(_verify_collapse, "20", "ConfSpec 1.7B")},
     ),
     proved(
         "CS-N15",
-        formula=_loses("0.93", "ConfSpec 1.7B", at_least=False),
+        _loses("0.93", "ConfSpec 1.7B", at_least=False),
         verify=_verify_kept,
         mutants={"half": partial(_verify_kept, "0.5"), "0.6B": partial(_verify_kept, "1", "ConfSpec 0.6B")},
     ),

@@ -87,15 +87,12 @@ def _from(quoted: str) -> Cases:
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "CS-W1",
-        formula=_quoted(),
+        _quoted(),
         mutants={"82.00": partial(_quoted, "82.00"), "1.39": partial(_quoted, speed=("1.68", "1.39", "0.71"))},
     ),
     refuted(
-        "CS-W2",
-        formula=_rises(),
-        correction_formula=_within_noise(),
-        mutants={"width 4": partial(_rises, (_WIDTHS[0], _WIDTHS[-1]))},
+        "CS-W2", _rises(), instead=_within_noise(), mutants={"width 4": partial(_rises, (_WIDTHS[0], _WIDTHS[-1]))}
     ),
-    proved("CS-W3", formula=_slower(), mutants={"a third": partial(_slower, Fraction(2, 3))}),
-    refuted("CS-N16", formula=_from("68.46"), correction_formula=_from("68.54"), mutants={"68.54": _from("68.54")}),
+    proved("CS-W3", _slower(), mutants={"a third": partial(_slower, Fraction(2, 3))}),
+    refuted("CS-N16", _from("68.46"), instead=_from("68.54"), mutants={"68.54": _from("68.54")}),
 )

@@ -224,36 +224,23 @@ _INDEX, _INDEX_FIXED = _index(), _index(last=-1, highest=19)
 
 
 CLAIMS: tuple[Claim, ...] = (
-    verified("LD-E1", formula=_SYSTEM, mutants={"one token": _system(1)}),
-    verified("LD-E2", formula=_PREFIX, mutants={"shifted": _prefix(1)}),
-    corrected(
-        "LD-E2-progress",
-        formula=_PROGRESS,
-        correction_formula=_ANSWER_TOO,
-        holds={"answer too": _ANSWER_TOO},
-    ),
-    verified("LD-A2", formula=_JACOBI, mutants={"m - 1": _jacobi(spare=1)}),
-    verified("LD-A1-progress", formula=_IN_STEP, mutants={"one behind": _in_step(lag=1)}),
+    verified("LD-E1", _SYSTEM, mutants={"one token": _system(1)}),
+    verified("LD-E2", _PREFIX, mutants={"shifted": _prefix(1)}),
+    corrected("LD-E2-progress", _PROGRESS, holds={"answer too": _ANSWER_TOO}),
+    verified("LD-A2", _JACOBI, mutants={"m - 1": _jacobi(spare=1)}),
+    verified("LD-A1-progress", _IN_STEP, mutants={"one behind": _in_step(lag=1)}),
+    refuted("LD-A1-index", _INDEX, instead=_INDEX_FIXED, mutants={"shorter": _index(last=-1)}),
     refuted(
-        "LD-A1-index",
-        formula=_INDEX,
-        correction_formula=_INDEX_FIXED,
-        mutants={"shorter": _index(last=-1)},
-    ),
-    refuted(
-        "LD-A1-ngram",
-        formula=_TRAJECTORY,
-        correction_formula=_TRAJECTORY_FIXED,
-        mutants={"current token first": _trajectory(first=True)},
+        "LD-A1-ngram", _TRAJECTORY, instead=_TRAJECTORY_FIXED, mutants={"current token first": _trajectory(first=True)}
     ),
     proved(
         "LD-TOKENS",
-        formula=_STEP_TOKENS,
+        _STEP_TOKENS,
         verify=_verify_tokens,
         mutants={
             "N": partial(_verify_tokens, _step_tokens(lambda w, n, g: (w + g) * n)),
             "current token apart": partial(_verify_tokens, _step_tokens(lambda w, n, g: (w + g) * (n - 1) + 1)),
         },
     ),
-    verified("LD-LP", formula=_COLUMNS, mutants={"nothing shared": _columns(0)}),
+    verified("LD-LP", _COLUMNS, mutants={"nothing shared": _columns(0)}),
 )

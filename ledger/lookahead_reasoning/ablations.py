@@ -189,17 +189,13 @@ _STRONGER, _LIFT, _MOST = _stronger(), _lift(), _most()
 
 
 CLAIMS: tuple[Claim, ...] = (
-    refuted("LR-P8", formula=_LIFT, correction_formula=_LIFT_ONCE, mutants={"GSM8K": _lift("GSM8K, DeepSeek")}),
-    proved("LR-P9", formula=_MOST, mutants={"2.10": _most("2.10"), "1.39": _most(lowest="1.39")}),
-    proved(
-        "LR-P10",
-        formula=_DROPS,
-        mutants={"12": _drops((("Random", 1, "12"),)), "6.2": _drops((("Score 9", 0, "6.2"),))},
-    ),
-    proved("LR-P11", formula=_JUDGED, mutants={"one": _judges("1"), "embedding": _judges("2", ("Emb. 0.95",))}),
-    proved("LR-P12", formula=_AT_RANDOM, mutants={"scores": _random(("Score 9",))}),
-    corrected("LR-P13", formula=_MIRRORED, correction_formula=_ORDER, holds={"order": _ORDER}),
-    proved("LR-P14", formula=_SCORED, mutants={"each other": _scores(("Random", "Score 7"))}),
-    proved("LR-P15", formula=_WIDTHS, mutants={"each step": _widths(each_step=True), "32B": _widths(judge="32B")}),
-    proved("LR-P16", formula=_STRONGER, mutants={"gain": _stronger("1/2")}),
+    refuted("LR-P8", _LIFT, instead=_LIFT_ONCE, mutants={"GSM8K": _lift("GSM8K, DeepSeek")}),
+    proved("LR-P9", _MOST, mutants={"2.10": _most("2.10"), "1.39": _most(lowest="1.39")}),
+    proved("LR-P10", _DROPS, mutants={"12": _drops((("Random", 1, "12"),)), "6.2": _drops((("Score 9", 0, "6.2"),))}),
+    proved("LR-P11", _JUDGED, mutants={"one": _judges("1"), "embedding": _judges("2", ("Emb. 0.95",))}),
+    proved("LR-P12", _AT_RANDOM, mutants={"scores": _random(("Score 9",))}),
+    corrected("LR-P13", _MIRRORED, holds={"order": _ORDER}),
+    proved("LR-P14", _SCORED, mutants={"each other": _scores(("Random", "Score 7"))}),
+    proved("LR-P15", _WIDTHS, mutants={"each step": _widths(each_step=True), "32B": _widths(judge="32B")}),
+    proved("LR-P16", _STRONGER, mutants={"gain": _stronger("1/2")}),
 )

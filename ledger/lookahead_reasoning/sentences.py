@@ -60,12 +60,7 @@ def _one_draft(*pairs: str) -> Cases:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    refuted("LR-P17", formula=_aligned(), correction_formula=_mean_rate(), mutants={"two": partial(_aligned, 2)}),
-    refuted("LR-P18", formula=_combined("1.9"), correction_formula=_combined("1.8"), mutants={"1.8": _combined("1.8")}),
-    refuted(
-        "LR-P19",
-        formula=_one_draft(*_DRAFTS),
-        correction_formula=_one_draft(PAIRS[0]),
-        mutants={"DeepSeek": _one_draft(PAIRS[0])},
-    ),
+    refuted("LR-P17", _aligned(), instead=_mean_rate(), mutants={"two": partial(_aligned, 2)}),
+    refuted("LR-P18", _combined("1.9"), instead=_combined("1.8"), mutants={"1.8": _combined("1.8")}),
+    refuted("LR-P19", _one_draft(*_DRAFTS), instead=_one_draft(PAIRS[0]), mutants={"DeepSeek": _one_draft(PAIRS[0])}),
 )

@@ -209,7 +209,7 @@ CLAIMS: tuple[Claim, ...] = (
     repaired(
         "LR-S1",
         printed=lambda: _k1_is_gamma1(formula_of("LR-S1"), 0),
-        repair=lambda: _cycle_model(exact.f_sync, 0, "f_sync with k1 - 1 drafts"),
+        fix=lambda: _cycle_model(exact.f_sync, 0, "f_sync with k1 - 1 drafts"),
         mutants={"corrected": partial(_k1_is_gamma1, formula_of("LR-S1", "correction_formula"), 1)},
     ),
     proved(
@@ -220,14 +220,8 @@ CLAIMS: tuple[Claim, ...] = (
     repaired(
         "LR-S2",
         printed=lambda: _additional_tokens(formula_of("LR-S2"), 0),
-        repair=_additional_tokens_identity,
+        fix=_additional_tokens_identity,
         mutants={"corrected": partial(_additional_tokens, formula_of("LR-S2", "correction_formula"), 1)},
     ),
-    repaired(
-        "LR-S3",
-        formula=_NEUTRAL_FLOOR,
-        correction_formula=_NEUTRAL,
-        repair=_neutral_identity,
-        mutants={"corrected": _NEUTRAL},
-    ),
+    repaired("LR-S3", _NEUTRAL_FLOOR, instead=_NEUTRAL, fix=_neutral_identity, mutants={"corrected": _NEUTRAL}),
 )

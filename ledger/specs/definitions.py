@@ -289,59 +289,42 @@ _EXTRA_VALUE: Final = Predicate(
 
 
 CLAIMS: tuple[Claim, ...] = (
-    refuted(
-        "SPECS-L1b",
-        formula=_direction(),
-        correction_verify=_fix_direction,
-        mutants={"swapped": partial(_direction, True)},
-    ),
-    refuted(
-        "SPECS-R2", formula=_jensen(), correction_verify=_fix_jensen, mutants={"weak": partial(_jensen, strict=False)}
-    ),
+    refuted("SPECS-L1b", _direction(), fix=_fix_direction, mutants={"swapped": partial(_direction, True)}),
+    refuted("SPECS-R2", _jensen(), fix=_fix_jensen, mutants={"weak": partial(_jensen, strict=False)}),
     proved("SPECS-D1", verify=_verify_terminal, mutants={"beta^2": partial(_verify_terminal, 2)}),
     refuted(
         "SPECS-D2",
-        formula=_range(),
-        correction_formula=two_blocks(_WIDTH, _no_wider),
-        correction_verify=prove_block_range,
+        _range(),
+        instead=two_blocks(_WIDTH, _no_wider),
+        fix=prove_block_range,
         mutants={"width": partial(_range, width=True)},
     ),
     refuted(
         "SPECS-D3",
-        formula=_collapse(),
-        correction_formula=two_letters(_COMMON_FACTOR, _unmoved),
-        correction_verify=_fix_collapse,
+        _collapse(),
+        instead=two_letters(_COMMON_FACTOR, _unmoved),
+        fix=_fix_collapse,
         mutants={"shifted": partial(_collapse, shifted=True)},
     ),
-    refuted(
-        "SPECS-D4",
-        formula=_duplicates(),
-        correction_verify=_fix_duplicates,
-        mutants={"index": partial(_duplicates, False)},
-    ),
+    refuted("SPECS-D4", _duplicates(), fix=_fix_duplicates, mutants={"index": partial(_duplicates, False)}),
     proved(
         "SPECS-L2",
-        formula=two_blocks(_PRODUCT, _telescopes),
+        two_blocks(_PRODUCT, _telescopes),
         verify=_verify_telescoping,
         mutants={"largest": partial(_verify_telescoping, "max")},
     ),
     refuted(
         "SPECS-L2b",
-        formula=_minimum(),
-        correction_verify=lambda: all_of(
-            prove_regret, prove_gibbs, detail="It is the maximiser, by Lemma 1 with the block reward"
-        ),
+        _minimum(),
+        fix=lambda: all_of(prove_regret, prove_gibbs, detail="It is the maximiser, by Lemma 1 with the block reward"),
         mutants={"max": partial(_minimum, maximum=True)},
     ),
     proved(
-        "SPECS-L2c",
-        formula=_EXTRA_VALUE,
-        verify=_verify_last_line,
-        mutants={"one-side": partial(_verify_last_line, False)},
+        "SPECS-L2c", _EXTRA_VALUE, verify=_verify_last_line, mutants={"one-side": partial(_verify_last_line, False)}
     ),
     proved(
         "SPECS-C",
-        formula=two_blocks(_COVERAGES, _relaxed),
+        two_blocks(_COVERAGES, _relaxed),
         verify=_verify_coverages,
         mutants={"reverse": partial(_verify_coverages, reverse=True)},
     ),

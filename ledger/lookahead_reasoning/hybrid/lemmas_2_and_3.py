@@ -230,20 +230,20 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "LR-L2c",
         verify=lambda: _search_real(formula_of("LR-L2c")),
-        correction_verify=lambda: async_monotone(0),
+        fix=lambda: async_monotone(0),
         mutants={"corrected": partial(_search_real, formula_of("LR-L2c", "correction_formula"))},
     ),
     refuted(
         "LR-L2d",
         verify=lambda: _search_below(formula_of("LR-L2d")),
-        correction_verify=_gap_to_unsaturated,
+        fix=_gap_to_unsaturated,
         mutants={"corrected": partial(_search_below, formula_of("LR-L2d", "correction_formula"))},
     ),
     proved("LR-L2e", verify=Given(prove_equalities), mutants={"2/c1": restated("LR-L2e", change=("1 / c1", "2 / c1"))}),
     proved_with_fix(
         "LR-L3a",
         verify=lambda: with_fix(lambda: _falls_somewhere("0"), unimodal_proof),
-        correction_verify=unimodal_proof,
+        fix=unimodal_proof,
         mutants={
             "corrected": partial(_falls_somewhere, "1/1000"),
             "sign": partial(with_fix, lambda: _falls_somewhere("0"), lambda: unimodal_proof(-1)),
@@ -259,7 +259,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     repaired(
         "LR-L3c",
-        repair=Given(lambda statement: all_of(prove_equalities(statement), unimodal_proof)),
+        fix=Given(lambda statement: all_of(prove_equalities(statement), unimodal_proof)),
         mutants={"corrected": formula_of("LR-L3c", "correction_formula")},
     ),
     proved(

@@ -221,48 +221,31 @@ def _others(worse: tuple[str, ...] = (_LARGE_RSD, _PLAIN_SCORE)) -> Cases:
 CLAIMS: tuple[Claim, ...] = (
     refuted(
         "SPECS-TAU",
-        formula=_threshold(),
-        correction_formula=_threshold(-1),
-        correction_verify=_fix_threshold,
+        _threshold(),
+        instead=_threshold(-1),
+        fix=_fix_threshold,
         mutants={"reversed": partial(_threshold, -1)},
     ),
     refuted(
         "SPECS-NOISE",
-        formula=_noise(),
-        correction_formula=_noise(wider=False),
-        correction_verify=_fix_noise,
+        _noise(),
+        instead=_noise(wider=False),
+        fix=_fix_noise,
         mutants={"positive": partial(_noise, wider=False)},
     ),
+    refuted("SPECS-NOISE2", _competitive(), fix=_fix_competitive, mutants={"8": partial(_competitive, "8")}),
+    refuted("SPECS-OBS2", _unharmed(), instead=_unharmed((8,)), mutants={"8": partial(_unharmed, (8,))}),
+    refuted("SPECS-GPQA", _gpqa(), fix=_fix_gpqa, mutants={"at all": partial(_gpqa, Fraction(1, 20))}),
+    refuted("SPECS-NOTARGET", _no_target(), fix=_fix_no_target, mutants={"SPECS": partial(_no_target, "SPECS")}),
     refuted(
-        "SPECS-NOISE2",
-        formula=_competitive(),
-        correction_verify=_fix_competitive,
-        mutants={"8": partial(_competitive, "8")},
+        "SPECS-NOTARGET-s", _as_fast(), fix=_fix_as_fast, mutants={"two thirds": partial(_as_fast, Fraction(2, 3))}
     ),
-    refuted(
-        "SPECS-OBS2", formula=_unharmed(), correction_formula=_unharmed((8,)), mutants={"8": partial(_unharmed, (8,))}
-    ),
-    refuted(
-        "SPECS-GPQA", formula=_gpqa(), correction_verify=_fix_gpqa, mutants={"at all": partial(_gpqa, Fraction(1, 20))}
-    ),
-    refuted(
-        "SPECS-NOTARGET",
-        formula=_no_target(),
-        correction_verify=_fix_no_target,
-        mutants={"SPECS": partial(_no_target, "SPECS")},
-    ),
-    refuted(
-        "SPECS-NOTARGET-s",
-        formula=_as_fast(),
-        correction_verify=_fix_as_fast,
-        mutants={"two thirds": partial(_as_fast, Fraction(2, 3))},
-    ),
-    proved("SPECS-RANDOM", formula=_worse_at_random(), mutants={"6": partial(_worse_at_random, "6")}),
+    proved("SPECS-RANDOM", _worse_at_random(), mutants={"6": partial(_worse_at_random, "6")}),
     refuted(
         "SPECS-D8",
-        formula=_variant(_SMALL_START, "RSD"),
-        correction_verify=_fix_small_start,
+        _variant(_SMALL_START, "RSD"),
+        fix=_fix_small_start,
         mutants={"other RSD": partial(_variant, _SMALL_START, _LARGE_RSD)},
     ),
-    proved("SPECS-D8b", formula=_others(), mutants={"RSD": partial(_others, ("RSD",))}),
+    proved("SPECS-D8b", _others(), mutants={"RSD": partial(_others, ("RSD",))}),
 )

@@ -233,42 +233,37 @@ def _verify_comparable(below: str = "2", fewest: int = 17) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    refuted(
-        "SPECS-TAB1",
-        formula=_saving(),
-        correction_verify=_fix_saving,
-        mutants={"26%": partial(_saving, Fraction(26, 100))},
-    ),
+    refuted("SPECS-TAB1", _saving(), fix=_fix_saving, mutants={"26%": partial(_saving, Fraction(26, 100))}),
     refuted(
         "SPECS-TAB2",
-        formula=_repeats(),
-        correction_formula=_repeats(_OTHER),
-        correction_verify=_fix_tables,
+        _repeats(),
+        instead=_repeats(_OTHER),
+        fix=_fix_tables,
         mutants={"others": partial(_repeats, _OTHER)},
     ),
     refuted(
         "SPECS-TAB1a",
-        formula=_contains(),
-        correction_formula=_contains(_REPEATED),
-        correction_verify=_fix_contains,
+        _contains(),
+        instead=_contains(_REPEATED),
+        fix=_fix_contains,
         mutants={"elsewhere": partial(_contains, _REPEATED)},
     ),
     refuted(
         "SPECS-TAB1b",
-        formula=_faster(),
-        correction_verify=_fix_faster,
+        _faster(),
+        fix=_fix_faster,
         mutants={"other pair": partial(_faster, "Qwen2.5"), "1.27": partial(_faster, "Llama3", "1.27")},
     ),
     proved(
         "SPECS-COMP",
-        formula=_comparable("2"),
+        _comparable("2"),
         verify=_verify_comparable,
         mutants={
             "never below": partial(_verify_comparable, fewest=18),
             "one point": partial(_verify_comparable, below="1"),
         },
     ),
-    proved("SPECS-SHARE", formula=_greater(), mutants={"AMC23": partial(_greater, "AMC23")}),
-    proved("SPECS-D7", formula=_kept(), mutants={"95 %": partial(_kept, "95/100"), "1 s": partial(_kept, slower="1")}),
-    proved("SPECS-D7b", formula=_spread(), mutants={"2000": partial(_spread, 2000)}),
+    proved("SPECS-SHARE", _greater(), mutants={"AMC23": partial(_greater, "AMC23")}),
+    proved("SPECS-D7", _kept(), mutants={"95 %": partial(_kept, "95/100"), "1 s": partial(_kept, slower="1")}),
+    proved("SPECS-D7b", _spread(), mutants={"2000": partial(_spread, 2000)}),
 )
