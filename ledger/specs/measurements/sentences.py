@@ -75,8 +75,7 @@ def _noise(wider: bool = True) -> Cases:
 def _fix_noise() -> Evidence:
     shrinking = sum(gap["noisy"] < gap["clean"] for gap in _gaps())
     return all_of(
-        enumerated(shrinking == 6, what="the gap shrinks in 6 of the 9 settings"),
-        walked(_noise(wider=False)),
+        enumerated(shrinking == 6, what="the gap shrinks in 6 of the 9 settings"), walked(_noise(wider=False))
     )
 
 

@@ -226,10 +226,7 @@ def _comparable(below: str = "2") -> Cases:
 def _verify_comparable(below: str = "2", fewest: int = 17) -> Evidence:
     """At most so far below, and not below at all in `fewest` settings."""
     level = sum(_ahead(*setting) >= 0 for setting in itertools.product(FAMILIES, BENCHMARKS, WIDTHS))
-    return all_of(
-        walked(_comparable(below)),
-        enumerated(level >= fewest, what=f"and not below in {fewest}"),
-    )
+    return all_of(walked(_comparable(below)), enumerated(level >= fewest, what=f"and not below in {fewest}"))
 
 
 CLAIMS: tuple[Claim, ...] = (
