@@ -200,7 +200,7 @@ def _tree_proof() -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    refuted("LR-P1", _COMMON, instead=_COVERED, mutants={"three": lambda: walked(_share("0.52", "0.8", 3))}),
+    refuted("LR-P1", _COMMON, instead=_COVERED, mutants={"three": _share("0.52", "0.8", 3)}),
     corrected("LR-P2", _PRODUCT, holds={"looser": _LOOSER}),
     repaired(
         "LR-S10",
@@ -211,7 +211,7 @@ CLAIMS: tuple[Claim, ...] = (
         mutants={"same factor": partial(_search_combined, _COMBINED_SAME, "2", "2")},
     ),
     proved("LR-P3", _FASTER, mutants={"a tenth": _A_TENTH}),
-    refuted("LR-P4", _OFTEN, instead=_THREE_ABOVE, mutants={"three": lambda: walked(_share("0.50", "0.64", 3))}),
+    refuted("LR-P4", _OFTEN, instead=_THREE_ABOVE, mutants={"three": _share("0.50", "0.64", 3)}),
     proved(
         "LR-P5",
         _STEP_RANGE,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from functools import partial
 
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning import exact
@@ -118,7 +117,7 @@ CLAIMS: tuple[Claim, ...] = (
         _FROM_FLOOR,
         instead=_FROM_CEILING,
         fix=lambda: screened(searched(_FROM_CEILING), lambda: async_monotone(0)),
-        mutants={"ceiling": partial(searched, _FROM_CEILING)},
+        mutants={"ceiling": _FROM_CEILING},
     ),
     repaired("LR-T4k", _below(strict=False), fix=_two_steps_gain, mutants={"strict": _below(strict=True)}),
     refuted("LR-L5f", _ODD, instead=_EVEN, fix=lambda: screened(searched(_EVEN), one_peak), mutants={"even": _EVEN}),
