@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 __all__ = [
@@ -97,8 +98,4 @@ class UnstableMeasurementError(CalibrationError):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Rebuild with the keyword argument."""
-        return _unstable, (str(self), self.spread)
-
-
-def _unstable(message: str, spread: float) -> UnstableMeasurementError:
-    return UnstableMeasurementError(message, spread=spread)
+        return partial(UnstableMeasurementError, spread=self.spread), (str(self),)

@@ -102,9 +102,5 @@ def parallel_dim(c1: ArrayLike, k1: ArrayLike, k2: ArrayLike, mode: str) -> IntA
     k = checks.count("k2", k2)
     busy = np.asarray(parallel_dim_f(c1, k1, mode))
     checks.broadcast_shape(k1=busy, k2=k)
-    return checks.count("parallel_dim", _exact_product(busy, k))[()]
-
-
-def _exact_product(a: IntArray, b: IntArray) -> IntArray:
-    """The product, or -1 (refused by the check that follows) where it leaves 2**53."""
-    return np.where(a <= checks.MAX_COUNT // b, a * b, -1)
+    product = np.where(busy <= checks.MAX_COUNT // k, busy * k, -1)  # the check refuses what leaves 2**53
+    return checks.count("parallel_dim", product)[()]

@@ -139,12 +139,7 @@ def _verify_triangle(statement: Predicate) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    refuted(
-        "CS-P1",
-        formula=_preserves(),
-        correction_verify=_verify_bound,
-        mutants={"perfect gate": partial(_preserves, "1")},
-    ),
+    refuted("CS-P1", _preserves(), fix=_verify_bound, mutants={"perfect gate": partial(_preserves, "1")}),
     proved(
         "CS-P2",
         verify=_verify_bound,
@@ -154,15 +149,9 @@ CLAIMS: tuple[Claim, ...] = (
         },
     ),
     verified(
-        "CS-P3",
-        formula=_error_types(*_BOTH_ERRORS),
-        mutants={"accepts only": partial(_error_types, ("accept", "reject"))},
+        "CS-P3", _error_types(*_BOTH_ERRORS), mutants={"accepts only": partial(_error_types, ("accept", "reject"))}
     ),
     refuted(
-        "CS-P4",
-        formula=_drift(),
-        correction_formula=_PATHS,
-        correction_verify=Given(_verify_triangle),
-        mutants={"one step": partial(_drift, steps=1)},
+        "CS-P4", _drift(), instead=_PATHS, fix=Given(_verify_triangle), mutants={"one step": partial(_drift, steps=1)}
     ),
 )

@@ -265,13 +265,13 @@ def _verify_verifications() -> Evidence:
 CLAIMS: tuple[Claim, ...] = (
     refuted(
         "CS-A1-law",
-        formula=_target_law(),
-        correction_verify=_verify_reuse,
+        _target_law(),
+        fix=_verify_reuse,
         mutants={"reuse": partial(_target_law, "reuse"), "uniform draft": partial(_target_law, draft="1/2")},
     ),
     proved(
         "CS-A1-bias",
-        formula=_BIAS,
+        _BIAS,
         verify=Given(lambda statement: _verify_bias(largest=statement.numbers["largest"])),
         mutants={
             "sign": partial(_verify_bias, lambda p, q, same: p * (1 - q + same)),
@@ -279,30 +279,17 @@ CLAIMS: tuple[Claim, ...] = (
         },
     ),
     refuted(
-        "CS-A1-context",
-        formula=_context(),
-        correction_formula=_context(cumulative=True),
-        mutants={"cumulative": partial(_context, True)},
+        "CS-A1-context", _context(), instead=_context(cumulative=True), mutants={"cumulative": partial(_context, True)}
     ),
-    refuted(
-        "CS-A1-set",
-        formula=_trace(),
-        correction_formula=_trace(as_set=False),
-        mutants={"sequence": partial(_trace, as_set=False)},
-    ),
-    refuted(
-        "CS-A1-text",
-        formula=_as_the_text(),
-        correction_verify=_verify_commits,
-        mutants={"k = 1": partial(_as_the_text, (1,))},
-    ),
+    refuted("CS-A1-set", _trace(), instead=_trace(as_set=False), mutants={"sequence": partial(_trace, as_set=False)}),
+    refuted("CS-A1-text", _as_the_text(), fix=_verify_commits, mutants={"k = 1": partial(_as_the_text, (1,))}),
     proved("CS-A1-commits", verify=_verify_commits, mutants={"one more": partial(_verify_commits, extra=1)}),
-    verified("CS-A1-reuse", formula=_dominance(), mutants={"strictly": partial(_dominance, strict=True)}),
-    verified("CS-A1-progress", formula=_progress(), mutants={"no fallback": partial(_progress, False)}),
+    verified("CS-A1-reuse", _dominance(), mutants={"strictly": partial(_dominance, strict=True)}),
+    verified("CS-A1-progress", _progress(), mutants={"no fallback": partial(_progress, False)}),
     repaired(
         "CS-V1-committed",
-        formula=_one_each(),
-        repair=_verify_verifications,
+        _one_each(),
+        fix=_verify_verifications,
         mutants={"after the text": partial(_one_each, "text")},
     ),
 )

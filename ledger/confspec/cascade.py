@@ -232,34 +232,22 @@ CLAIMS: tuple[Claim, ...] = (
     proved("CS-V3", verify=_verify_batch, mutants={"one": partial(_verify_batch, 1)}),
     verified(
         "CS-G1",
-        formula=_gate("escalation", "agreement"),
+        _gate("escalation", "agreement"),
         mutants={"among the confident": partial(_gate, "confident agreement")},
     ),
     refuted(
         "CS-G2",
-        formula=_reliability(),
-        correction_formula=_gate("escalation", "agreement"),
+        _reliability(),
+        instead=_gate("escalation", "agreement"),
         mutants={"after the cascade": partial(_reliability, "agreement")},
     ),
-    refuted(
-        "CS-G3",
-        formula=_calibrated(),
-        correction_verify=_verify_overconfident,
-        mutants={"0.8": partial(_calibrated, Fraction(8, 10))},
-    ),
-    refuted(
-        "CS-G4", formula=_total(), correction_verify=_verify_largest_share, mutants={"82 %": partial(_total, "0.82")}
-    ),
-    refuted(
-        "CS-G5",
-        formula=_ambiguous(),
-        correction_verify=_verify_inverted,
-        mutants={"one tenth": partial(_ambiguous, Fraction(1, 10))},
-    ),
+    refuted("CS-G3", _calibrated(), fix=_verify_overconfident, mutants={"0.8": partial(_calibrated, Fraction(8, 10))}),
+    refuted("CS-G4", _total(), fix=_verify_largest_share, mutants={"82 %": partial(_total, "0.82")}),
+    refuted("CS-G5", _ambiguous(), fix=_verify_inverted, mutants={"one tenth": partial(_ambiguous, Fraction(1, 10))}),
     refuted(
         "CS-G6",
-        formula=_every_level(),
-        correction_verify=lambda: exhaustive(
+        _every_level(),
+        fix=lambda: exhaustive(
             lambda percent: any(max(p, 100 - p) < percent for p in range(101)) == (percent > 50),
             {"percent": range(101)},
             what="some verdict (an even one, p_D = 1/2) is escalated exactly at thresholds above 1/2",

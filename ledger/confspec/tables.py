@@ -93,7 +93,6 @@ def _counts(skip: frozenset[str] = frozenset()) -> Cases:
 
 
 def _one_baseline(value: str | None = None) -> Cases:
-    """The target's AIME24 accuracy is the same in Tables 2, 3 and 4."""
     cells = [(table, value or accuracies(table, "Target Model")[0]) for table in ("2 DeepSeek", "3", "4")]
 
     def failure(pair: tuple[tuple[str, str], tuple[str, str]]) -> Failure:
@@ -121,8 +120,6 @@ def _retains(quoted: str, reference: str) -> Cases:
 
 
 def _upper_bound(slack: Fraction = Fraction(0)) -> Cases:
-    """No ConfSpec cell of Table 2 above the target's, plus a slack in points."""
-
     def failure(cell: tuple[str, int]) -> Failure:
         table, i = cell
         ours, target = accuracies(table, "ConfSpec")[i], accuracies(table, "Target Model")[i]
@@ -165,8 +162,6 @@ def _method_names() -> list[str]:
 
 
 def _product(factor: Fraction = Fraction(1)) -> Cases:
-    """Combined speedup against the product of the two, per benchmark and for the mean."""
-
     def failure(cell: tuple[str, str, str, int]) -> Failure:
         table, single, both, i = cell
         steps, tokens, combined = (speedups(table, method)[i] for method in ("ConfSpec", single, both))
@@ -183,8 +178,6 @@ def _product(factor: Fraction = Fraction(1)) -> Cases:
 
 
 def _combination_gains() -> Cases:
-    """Combination with SD is faster than either; with every method it is below the product."""
-
     def failure(cell: tuple[str, str, str, int]) -> Failure:
         table, single, both, i = cell
         steps, tokens, combined = (printed(speedups(table, method)[i]) for method in ("ConfSpec", single, both))
@@ -251,21 +244,18 @@ def _ranges(best: str = "2.24") -> Cases:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    corrected("CS-N1", formula=_means(), holds={"two rows excepted": partial(_means, _WRONG_MEANS)}),
+    corrected("CS-N1", _means(), holds={"two rows excepted": partial(_means, _WRONG_MEANS)}),
     refuted(
-        "CS-N2",
-        formula=_one_baseline(),
-        correction_formula=_counts(_WRONG_COUNTS),
-        mutants={"68.54": partial(_one_baseline, "68.54")},
+        "CS-N2", _one_baseline(), instead=_counts(_WRONG_COUNTS), mutants={"68.54": partial(_one_baseline, "68.54")}
     ),
-    corrected("CS-N3", formula=_counts(), holds={"cells excepted": partial(_counts, _WRONG_COUNTS)}),
+    corrected("CS-N3", _counts(), holds={"cells excepted": partial(_counts, _WRONG_COUNTS)}),
     refuted(
         "CS-N4",
-        formula=_retains("99.7", "Target Model"),
-        correction_formula=_retains("99.4", "Target Model"),
+        _retains("99.7", "Target Model"),
+        instead=_retains("99.4", "Target Model"),
         mutants={"other row": partial(_retains, "99.7", "Target Verification")},
     ),
-    corrected("CS-N8", formula=_upper_bound(), holds={"0.68 points": partial(_upper_bound, Fraction(68, 100))}),
+    corrected("CS-N8", _upper_bound(), holds={"0.68 points": partial(_upper_bound, Fraction(68, 100))}),
     record(
         Verdict.NUMERIC,
         "CS-N10",
@@ -276,14 +266,9 @@ CLAIMS: tuple[Claim, ...] = (
         },
     ),
     refuted(
-        "CS-N5",
-        formula=_product(),
-        correction_formula=_combination_gains(),
-        mutants={"three quarters": partial(_product, Fraction(3, 4))},
+        "CS-N5", _product(), instead=_combination_gains(), mutants={"three quarters": partial(_product, Fraction(3, 4))}
     ),
-    corrected(
-        "CS-N6", formula=_ranking(), holds={"two methods": partial(_ranking, ("ConfSpec", "LookaheadReasoning"))}
-    ),
-    proved("CS-N7", formula=_undominated(), mutants={"other method": partial(_undominated, "SpecCoT")}),
-    proved("CS-N9", formula=_ranges(), mutants={"2.12": partial(_ranges, best="2.12")}),
+    corrected("CS-N6", _ranking(), holds={"two methods": partial(_ranking, ("ConfSpec", "LookaheadReasoning"))}),
+    proved("CS-N7", _undominated(), mutants={"other method": partial(_undominated, "SpecCoT")}),
+    proved("CS-N9", _ranges(), mutants={"2.12": partial(_ranges, best="2.12")}),
 )

@@ -123,8 +123,6 @@ _CALIBRATED: Final = Cases(
 
 
 def _equivalent(error: bool = False) -> Cases:
-    """All sets of up to three candidates with three meanings and one target step: those that pass have its meaning."""
-
     def holds(meanings: tuple[int, ...], target: int) -> bool:
         passed = [x for x in meanings if x == target or (error and x == 0)]
         return len(set(passed)) <= 1
@@ -182,7 +180,6 @@ def _fix_at_once() -> Evidence:
 
 
 def _memory(draft: str = "1.5") -> Cases:
-    """Two bytes for each parameter against the gigabytes of Appendix B.2."""
     return Cases(
         text="two bytes per parameter fit into the memory that is stated, and fill at least half of it",
         test=lambda parameters, stated: Fraction(stated, 2) <= 2 * Fraction(parameters) <= stated,
@@ -192,29 +189,19 @@ def _memory(draft: str = "1.5") -> Cases:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    refuted(
-        "CS-B1", formula=_schedule(), correction_formula=_PIPELINE, mutants={"pipeline": partial(_schedule, False)}
-    ),
+    refuted("CS-B1", _schedule(), instead=_PIPELINE, mutants={"pipeline": partial(_schedule, False)}),
     repaired(
         "CS-B2",
-        formula=_UNEVEN,
-        correction_formula=_LONGEST,
+        _UNEVEN,
+        instead=_LONGEST,
         printed=_verify_at_once,
-        repair=_fix_at_once,
+        fix=_fix_at_once,
         mutants={"equal": partial(_verify_at_once, (2, 2))},
     ),
-    proved("CS-M1", formula=_memory(), mutants={"1": partial(_memory, "1")}),
+    proved("CS-M1", _memory(), mutants={"1": partial(_memory, "1")}),
     proved(
-        "CS-T1",
-        formula=_tree(None),
-        verify=_verify_tree,
-        mutants={"beams": partial(_verify_tree, lambda w, depth: w * depth)},
+        "CS-T1", _tree(None), verify=_verify_tree, mutants={"beams": partial(_verify_tree, lambda w, depth: w * depth)}
     ),
-    refuted(
-        "CS-T2",
-        formula=_selection(),
-        correction_formula=_CALIBRATED,
-        mutants={"calibrated draft": partial(_selection, "0.95")},
-    ),
-    verified("CS-T3", formula=_equivalent(), mutants={"errors": partial(_equivalent, error=True)}),
+    refuted("CS-T2", _selection(), instead=_CALIBRATED, mutants={"calibrated draft": partial(_selection, "0.95")}),
+    verified("CS-T3", _equivalent(), mutants={"errors": partial(_equivalent, error=True)}),
 )

@@ -6,11 +6,11 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from typing import Final
 
 from ledger.ledger import Claim, Evidence
-from ledger.proving.cases import Cases, grid, rows, walked
+from ledger.proving.cases import Cases, grid, rows
 from ledger.proving.records import corrected, proved, verified
 from ledger.proving.tools import exhaustive
 from theory.published.confspec import BENCHMARKS, accuracies, speedups
@@ -122,7 +122,6 @@ def _lost(draft: str, column: int) -> Fraction:
     return Fraction(accuracies("7", "Target Model")[column]) - Fraction(accuracies("7", draft)[column])
 
 
-@cache
 def _loses(points: str, draft: str, *, at_least: bool) -> Cases:
     return Cases(
         text=f"{draft} loses at {'least' if at_least else 'most'} {points} points on each benchmark",
@@ -134,25 +133,17 @@ def _loses(points: str, draft: str, *, at_least: bool) -> Cases:
     )
 
 
-def _verify_collapse(points: str = "20", draft: str = "ConfSpec 0.6B") -> Evidence:
-    return walked(_loses(points, draft, at_least=True))
-
-
-def _verify_kept(points: str = "0.93", draft: str = "ConfSpec 1.7B") -> Evidence:
-    return walked(_loses(points, draft, at_least=False))
-
-
 _SLOWER: Final = ("3", _GATES, speedups, "speedups fall as the threshold rises")
 _HEAVIER: Final = ("7", _DRAFTS, speedups, "speedups fall as the draft grows")
 
 
 CLAIMS: tuple[Claim, ...] = (
-    verified("CS-E1", formula=_joint(), mutants={"apart": partial(_joint, seen=False)}),
-    proved("CS-E2", formula=_decides(), mutants={"neither": partial(_decides, 3)}),
-    corrected("CS-N11", formula=_MONOTONE, holds={"means": _fix_monotone}),
+    verified("CS-E1", _joint(), mutants={"apart": partial(_joint, seen=False)}),
+    proved("CS-E2", _decides(), mutants={"neither": partial(_decides, 3)}),
+    corrected("CS-N11", _MONOTONE, holds={"means": _fix_monotone}),
     proved(
         "CS-N12",
-        formula=_falling(*_SLOWER),
+        _falling(*_SLOWER),
         mutants={
             "reversed": partial(_falling, "3", _GATES[::-1], speedups, "speedups rise with the threshold"),
             "accuracy": partial(_falling, "3", _GATES, accuracies, "accuracy falls with the threshold"),
@@ -160,7 +151,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "CS-N13",
-        formula=_falling(*_HEAVIER),
+        _falling(*_HEAVIER),
         mutants={
             "accuracy": partial(_falling, "7", _DRAFTS, accuracies, "accuracy falls as the draft grows"),
             "larger": partial(_falling, "7", _DRAFTS[::-1], accuracies, "accuracy rises with the draft"),
@@ -168,14 +159,18 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "CS-N14",
-        formula=_loses("20", "ConfSpec 0.6B", at_least=True),
-        verify=_verify_collapse,
-        mutants={"30": partial(_verify_collapse, "30"), "1.7B": partial(_verify_collapse, "20", "ConfSpec 1.7B")},
+        _loses("20", "ConfSpec 0.6B", at_least=True),
+        mutants={
+            "30": _loses("30", "ConfSpec 0.6B", at_least=True),
+            "1.7B": _loses("20", "ConfSpec 1.7B", at_least=True),
+        },
     ),
     proved(
         "CS-N15",
-        formula=_loses("0.93", "ConfSpec 1.7B", at_least=False),
-        verify=_verify_kept,
-        mutants={"half": partial(_verify_kept, "0.5"), "0.6B": partial(_verify_kept, "1", "ConfSpec 0.6B")},
+        _loses("0.93", "ConfSpec 1.7B", at_least=False),
+        mutants={
+            "half": _loses("0.5", "ConfSpec 1.7B", at_least=False),
+            "0.6B": _loses("1", "ConfSpec 0.6B", at_least=False),
+        },
     ),
 )

@@ -4,24 +4,63 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from enum import StrEnum
+from typing import Final
 
-from ledger.errata.findings import Finding, Severity, Sharper
 from ledger.ledger import PAPERS, Claim, claims
 from ledger.texts import errata
 from theory.errors import ParameterError
 
-__all__ = ["FINDINGS", "OTHERS", "Letter", "letter_of", "paper_key", "severity_of"]
+__all__ = ["FINDINGS", "OTHERS", "Finding", "Letter", "Severity", "Sharper", "letter_of", "paper_key", "severity_of"]
+
+
+class Severity(StrEnum):
+    """How much a reader loses who takes the print at its word; the gravest first."""
+
+    STATEMENT = "statement"
+    """A result, an algorithm or a sentence about measurements says what is not so."""
+    ARGUMENT = "argument"
+    """A step of a proof does not hold; what it was to prove does, by another way."""
+    EDGE = "edge"
+    """An edge of the range, an equality or a tacit condition."""
+    SLIP = "slip"
+    """A sign, an index, a factor or a last digit, whose right form the text itself shows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One mistake, with all claims of the ledger that come of it."""
+
+    title: str
+    severity: Severity
+    claims: tuple[str, ...]
+    """Ids, in the order of the paper; at least one."""
+    text: str = ""
+    """What is said, a counterexample, and what holds, in paragraphs; empty for a row per claim in the table."""
+    unsent: str = ""
+    """Why the letter leaves it out; empty where it does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharper:
+    """A result beyond the paper, with a proof for readers."""
+
+    title: str
+    claims: tuple[str, ...]
+    """Ids of the proved claims that it states."""
+    text: str
+    """Statement and proof, in paragraphs."""
+
 
 _TEXTS: Final = {paper: errata(paper) for paper in PAPERS}
 
 
-def _finding(table: Mapping[str, Any]) -> Finding:
-    return Finding(**{**table, "severity": Severity(table["severity"]), "claims": tuple(table["claims"])})
-
-
 FINDINGS: Final[Mapping[str, tuple[Finding, ...]]] = {
-    paper: tuple(map(_finding, text["findings"])) for paper, text in _TEXTS.items()
+    paper: tuple(
+        Finding(**{**each, "severity": Severity(each["severity"]), "claims": tuple(each["claims"])})
+        for each in text["findings"]
+    )
+    for paper, text in _TEXTS.items()
 }
 """Paper (a key of `ledger.texts.PAPERS`) -> its findings, the gravest first."""
 

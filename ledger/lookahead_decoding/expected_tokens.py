@@ -249,17 +249,17 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     refuted(
         "LD-E4-mean",
-        formula=_MIXED_ONE,
+        _MIXED_ONE,
         verify=partial(_search_mixture, _MIXED_ONE, 2),
-        correction_formula=_BELOW_MEAN,
-        correction_verify=_verify_jensen,
+        instead=_BELOW_MEAN,
+        fix=_verify_jensen,
         mutants={"gamma = 1": partial(_search_mixture, _mixture(b=1, longest=1), 1)},
     ),
     refuted(
         "LD-E5-mean",
-        formula=_MIXED_TWO,
+        _MIXED_TWO,
         verify=partial(_search_mixture, _MIXED_TWO, 1),
-        correction_formula=_NO_DIRECTION,
+        instead=_NO_DIRECTION,
         mutants={"b = 1, gamma = 1": partial(_search_mixture, _mixture(b=1, longest=1), 1)},
     ),
     proved("LD-E4-ceiling", verify=_verify_ceiling, mutants={"doubled": partial(_verify_ceiling, numerator=2)}),
@@ -275,10 +275,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved("LD-E5-one", verify=_verify_one_sequence, mutants={"b = 2": partial(_verify_one_sequence, b=2)}),
     refuted(
-        "LD-E5-dependence",
-        formula=_COPIES,
-        correction_formula=_ANY_DEPENDENCE,
-        mutants={"independent sequences": _copies(copies=False)},
+        "LD-E5-dependence", _COPIES, instead=_ANY_DEPENDENCE, mutants={"independent sequences": _copies(copies=False)}
     ),
     proved(
         "LD-E7",

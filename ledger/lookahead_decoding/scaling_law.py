@@ -245,9 +245,7 @@ def _fit(fitted: Cases = _FITTED) -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    refuted(
-        "LD-S1", formula=_OCTAVES, correction_verify=_verify_band, mutants={"compression": _octaves(of_steps=False)}
-    ),
+    refuted("LD-S1", _OCTAVES, fix=_verify_band, mutants={"compression": _octaves(of_steps=False)}),
     proved(
         "LD-S1-band",
         verify=_verify_band,
@@ -259,9 +257,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     refuted(
         "LD-S2",
-        formula=_SATURATION,
+        _SATURATION,
         verify=partial(_search_saturation, 4),
-        correction_verify=_verify_truncation,
+        fix=_verify_truncation,
         mutants={"long n-grams": partial(_search_saturation, 64)},
     ),
     proved(
@@ -277,7 +275,7 @@ CLAIMS: tuple[Claim, ...] = (
     record(
         Verdict.NUMERIC,
         "LD-S6",
-        formula=_FITTED,
+        _FITTED,
         verify=_fit,
         mutants={
             "other alpha": partial(_fit, _fitted(Fraction(1, 2), _SETTING["f"])),

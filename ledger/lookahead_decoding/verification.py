@@ -27,7 +27,6 @@ _CASES = ((2, 3, 12), (3, 2, 5))
 
 
 def _runs() -> Iterator[dict[str, Any]]:
-    """Every model with every list of n-grams."""
     for vocabulary, most, members in _CASES:
         for model in exact.model_family(vocabulary, members):
             for grams in exact.gram_lists(vocabulary, _SIZE - 1, most):
@@ -158,7 +157,6 @@ _PREFIX_MEAN = _over_runs(
 
 
 def _greedy(rules: exact.Rules = exact.AS_PRINTED) -> Cases:
-    """Output = greedy decoding up to the longest correct prefix plus one, for all targets and lists of n-grams."""
     targets = list(exact.greedy_models(_SIZE))
 
     def best_plus_one(target: int, grams: tuple[exact.Gram, ...]) -> bool:
@@ -198,6 +196,7 @@ def _nonempty(rules: exact.Rules = exact.AS_PRINTED) -> Cases:
         cases=grid(G=(3, 2, 1, 0)),
         where="G <= 3",
         partial=True,
+        explain=lambda G: "the pool starts empty (Algorithm 1, line 2), so the first step has no n-gram",  # noqa: N803
     )
 
 
@@ -223,6 +222,7 @@ def _indifferent(*, independent: bool = False) -> Cases:
         test=lambda token: _adversary(independent)[(token,)] == Fraction(1, 2),
         cases=grid(token=(0, 1)),
         where="two tokens, one guess",
+        explain=lambda token: f"emitted with probability {_adversary(independent)[(token,)]}",
     )
 
 
@@ -288,7 +288,7 @@ def _verify_measure(spread: Predicate) -> Evidence:
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "LD-TA",
-        formula=PRESERVED,
+        PRESERVED,
         verify=verify_theorem_a,
         mutants={
             "no zero": partial(verify_theorem_a, _preserved(exact.Rules(zero=False))),
@@ -298,59 +298,44 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved_with_fix(
         "LD-TA-proof",
-        formula=_DIVISIBLE,
+        _DIVISIBLE,
         verify=partial(with_fix, _search_divisible, _whole_mass),
-        correction_formula=_WHOLE_MASS,
-        correction_verify=_whole_mass,
+        instead=_WHOLE_MASS,
+        fix=_whole_mass,
         mutants={"P(s) < 1": partial(_search_divisible, _divisible("2/3"), "2/3")},
     ),
     refuted(
         "LD-A4-mean",
-        formula=_MEAN,
+        _MEAN,
         verify=partial(
             searched, _MEAN, explain=lambda b: f"{_mean_of_algorithm(b)} tokens against {_mean_of_equation(b)}"
         ),
-        correction_formula=_PREFIX_MEAN,
+        instead=_PREFIX_MEAN,
         mutants={"one guess": _mean(1)},
     ),
     verified(
         "LD-A3",
-        formula=_GREEDY,
+        _GREEDY,
         mutants={
             "no filter": _greedy(exact.Rules(filter_prefix=False)),
             "no extra token": _greedy(exact.Rules(extra=False)),
         },
     ),
-    verified("LD-A34-length", formula=_LENGTHS, mutants={"N - 1": _lengths(_SIZE - 1)}),
-    refuted(
-        "LD-A34-nonempty",
-        formula=_NONEMPTY,
-        verify=partial(
-            searched,
-            _NONEMPTY,
-            explain=lambda G: "the pool starts empty (Algorithm 1, line 2), so the first step has no n-gram",  # noqa: N803
-        ),
-        correction_formula=_NONEMPTY_FIXED,
-        mutants={"current distribution": _NONEMPTY_FIXED},
-    ),
+    verified("LD-A34-length", _LENGTHS, mutants={"N - 1": _lengths(_SIZE - 1)}),
+    refuted("LD-A34-nonempty", _NONEMPTY, instead=_NONEMPTY_FIXED, mutants={"current distribution": _NONEMPTY_FIXED}),
     repaired(
         "LD-A4-indifferent",
-        formula=_INDIFFERENT,
-        printed=partial(
-            searched,
-            _INDIFFERENT,
-            explain=lambda token: f"emitted with probability {_adversary(independent=False)[(token,)]}",
-        ),
-        correction_formula=PRESERVED,
-        repair=verify_theorem_a,
-        mutants={"independent guess": lambda: searched(_indifferent(independent=True))},
+        _INDIFFERENT,
+        instead=PRESERVED,
+        fix=verify_theorem_a,
+        mutants={"independent guess": _indifferent(independent=True)},
     ),
-    proved("LD-A4-uniform", formula=_MEASURE, verify=Given(_verify_measure), mutants={"99 %": _measure("0.99")}),
+    proved("LD-A4-uniform", _MEASURE, verify=Given(_verify_measure), mutants={"99 %": _measure("0.99")}),
     proved_with_fix(
         "LD-A4-generator",
-        formula=_EXCLUDED,
+        _EXCLUDED,
         verify=lambda: with_fix(searched(_EXCLUDED), walked(_STRICT_TEST)),
-        correction_formula=_STRICT_TEST,
+        instead=_STRICT_TEST,
         mutants={"strict": _excluded(strict=True)},
     ),
 )

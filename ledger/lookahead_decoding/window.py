@@ -10,7 +10,7 @@ from typing import Any
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_decoding.exact import Gram, greedy_models, greedy_run, jacobi_iterations
 from ledger.lookahead_decoding.forms import step_tokens
-from ledger.proving.cases import Cases, grid, searched, walked
+from ledger.proving.cases import Cases, grid, walked
 from ledger.proving.deferred import sp
 from ledger.proving.records import corrected, proved, refuted, verified
 from ledger.proving.tools import identity
@@ -74,6 +74,7 @@ _PROGRESS = Cases(
     test=lambda draft: bool(_accepted(0, (draft,), correct=False)),
     cases=grid(draft=(0, 1)),
     where="a target that answers 0 first, drafts of one token",
+    explain=lambda draft: "no token matches, and none is added; a draft of the same token again never ends",
 )
 _ANSWER_TOO = Cases(
     text="with the answer at the first mismatch each step advances",
@@ -128,6 +129,7 @@ def _trajectory(*, first: bool = False) -> Cases:
         test=partial(_one_trajectory, first=first),
         cases=grid(N=(2, 3, 4, 5), i=(1,), j=(2, 1)),
         where="N <= 5, columns 1 and 2 of the first iteration",
+        explain=lambda **_: "column 1 was generated after the current token, but the n-gram holds an old guess there",
     )
 
 
@@ -171,6 +173,7 @@ def _index(last: int = 0, highest: int = 2) -> Cases:
         cases=grid(i=range(1, highest + 1)),
         where=f"i <= {highest}",
         partial=True,
+        explain=lambda i: f"o holds o_0 to o_{i - 1} then",
     )
 
 
@@ -201,8 +204,6 @@ def _verify_tokens(counted: Cases = _STEP_TOKENS) -> Evidence:
 
 
 def _columns(shared_rows: int = 1) -> Cases:
-    """Two columns share the current token and window tokens of the oldest row only."""
-
     def apart(N: int, left: int, right: int) -> bool:  # noqa: N803
         if left >= right:
             return True
@@ -223,49 +224,23 @@ _INDEX, _INDEX_FIXED = _index(), _index(last=-1, highest=19)
 
 
 CLAIMS: tuple[Claim, ...] = (
-    verified("LD-E1", formula=_SYSTEM, mutants={"one token": _system(1)}),
-    verified("LD-E2", formula=_PREFIX, mutants={"shifted": _prefix(1)}),
-    corrected(
-        "LD-E2-progress",
-        formula=_PROGRESS,
-        verify=partial(
-            searched,
-            _PROGRESS,
-            explain=lambda draft: "no token matches, and none is added; a draft of the same token again never ends",
-        ),
-        correction_formula=_ANSWER_TOO,
-        holds={"answer too": _ANSWER_TOO},
-    ),
-    verified("LD-A2", formula=_JACOBI, mutants={"m - 1": _jacobi(spare=1)}),
-    verified("LD-A1-progress", formula=_IN_STEP, mutants={"one behind": _in_step(lag=1)}),
+    verified("LD-E1", _SYSTEM, mutants={"one token": _system(1)}),
+    verified("LD-E2", _PREFIX, mutants={"shifted": _prefix(1)}),
+    corrected("LD-E2-progress", _PROGRESS, holds={"answer too": _ANSWER_TOO}),
+    verified("LD-A2", _JACOBI, mutants={"m - 1": _jacobi(spare=1)}),
+    verified("LD-A1-progress", _IN_STEP, mutants={"one behind": _in_step(lag=1)}),
+    refuted("LD-A1-index", _INDEX, instead=_INDEX_FIXED, mutants={"shorter": _index(last=-1)}),
     refuted(
-        "LD-A1-index",
-        formula=_INDEX,
-        verify=partial(searched, _INDEX, explain=lambda i: f"o holds o_0 to o_{i - 1} then"),
-        correction_formula=_INDEX_FIXED,
-        mutants={"shorter": _index(last=-1)},
-    ),
-    refuted(
-        "LD-A1-ngram",
-        formula=_TRAJECTORY,
-        verify=partial(
-            searched,
-            _TRAJECTORY,
-            explain=lambda **_: (
-                "column 1 was generated after the current token, but the n-gram holds an old guess there"
-            ),
-        ),
-        correction_formula=_TRAJECTORY_FIXED,
-        mutants={"current token first": _trajectory(first=True)},
+        "LD-A1-ngram", _TRAJECTORY, instead=_TRAJECTORY_FIXED, mutants={"current token first": _trajectory(first=True)}
     ),
     proved(
         "LD-TOKENS",
-        formula=_STEP_TOKENS,
+        _STEP_TOKENS,
         verify=_verify_tokens,
         mutants={
             "N": partial(_verify_tokens, _step_tokens(lambda w, n, g: (w + g) * n)),
             "current token apart": partial(_verify_tokens, _step_tokens(lambda w, n, g: (w + g) * (n - 1) + 1)),
         },
     ),
-    verified("LD-LP", formula=_COLUMNS, mutants={"nothing shared": _columns(0)}),
+    verified("LD-LP", _COLUMNS, mutants={"nothing shared": _columns(0)}),
 )

@@ -59,7 +59,6 @@ def _drops(quoted: Sequence[tuple[str, int, str]] = _QUOTED_DROPS) -> Cases:
 
 
 def _judges(limit: str = "2", judges: Sequence[str] = _JUDGES) -> Cases:
-    """No loss on GSM8K, at most `limit` points on AIME."""
     return Cases(
         text=f"no loss on GSM8K, at most {limit} points on AIME",
         test=lambda judge: _drop(judge, 0) <= 0 and abs(_drop(judge, 1)) <= Fraction(limit),
@@ -81,7 +80,6 @@ def _random(than: Sequence[str] = _JUDGES) -> Cases:
 
 
 def _scores(others: Sequence[str] = ("Random", *_JUDGES, "Emb. 0.85", "Emb. 0.95")) -> Cases:
-    """Both scores lose more accuracy than every other verifier."""
     return Cases(
         text=f"scores lose more accuracy than {', '.join(others)}",
         test=lambda score, other, data: _drop(score, data) > _drop(other, data),
@@ -130,7 +128,6 @@ def _widths(*, each_step: bool = False, judge: str = "7B") -> Cases:
 
 
 def _stronger(slack: str = "0") -> Cases:
-    """The 32B judge: never below W = 1 on GSM8K (by a slack), and less lost than with the 7B judge on both."""
     return Cases(
         text="with the 32B judge nothing is lost on GSM8K, and less than with the 7B judge on both data sets",
         test=lambda data, index: (
@@ -192,17 +189,13 @@ _STRONGER, _LIFT, _MOST = _stronger(), _lift(), _most()
 
 
 CLAIMS: tuple[Claim, ...] = (
-    refuted("LR-P8", formula=_LIFT, correction_formula=_LIFT_ONCE, mutants={"GSM8K": _lift("GSM8K, DeepSeek")}),
-    proved("LR-P9", formula=_MOST, mutants={"2.10": _most("2.10"), "1.39": _most(lowest="1.39")}),
-    proved(
-        "LR-P10",
-        formula=_DROPS,
-        mutants={"12": _drops((("Random", 1, "12"),)), "6.2": _drops((("Score 9", 0, "6.2"),))},
-    ),
-    proved("LR-P11", formula=_JUDGED, mutants={"one": _judges("1"), "embedding": _judges("2", ("Emb. 0.95",))}),
-    proved("LR-P12", formula=_AT_RANDOM, mutants={"scores": _random(("Score 9",))}),
-    corrected("LR-P13", formula=_MIRRORED, correction_formula=_ORDER, holds={"order": _ORDER}),
-    proved("LR-P14", formula=_SCORED, mutants={"each other": _scores(("Random", "Score 7"))}),
-    proved("LR-P15", formula=_WIDTHS, mutants={"each step": _widths(each_step=True), "32B": _widths(judge="32B")}),
-    proved("LR-P16", formula=_STRONGER, mutants={"gain": _stronger("1/2")}),
+    refuted("LR-P8", _LIFT, instead=_LIFT_ONCE, mutants={"GSM8K": _lift("GSM8K, DeepSeek")}),
+    proved("LR-P9", _MOST, mutants={"2.10": _most("2.10"), "1.39": _most(lowest="1.39")}),
+    proved("LR-P10", _DROPS, mutants={"12": _drops((("Random", 1, "12"),)), "6.2": _drops((("Score 9", 0, "6.2"),))}),
+    proved("LR-P11", _JUDGED, mutants={"one": _judges("1"), "embedding": _judges("2", ("Emb. 0.95",))}),
+    proved("LR-P12", _AT_RANDOM, mutants={"scores": _random(("Score 9",))}),
+    corrected("LR-P13", _MIRRORED, holds={"order": _ORDER}),
+    proved("LR-P14", _SCORED, mutants={"each other": _scores(("Random", "Score 7"))}),
+    proved("LR-P15", _WIDTHS, mutants={"each step": _widths(each_step=True), "32B": _widths(judge="32B")}),
+    proved("LR-P16", _STRONGER, mutants={"gain": _stronger("1/2")}),
 )

@@ -158,7 +158,7 @@ def _floor_rule(losses: Cases, bounded: Predicate = _BOUNDED) -> Evidence:
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-X1",
-        formula=_MISSED,
+        _MISSED,
         verify=lambda: _smallest(_MISSED),
         mutants={
             "four": partial(_smallest, _missed_at({**_LEVEL_6, "M": "4"})),
@@ -167,7 +167,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "LR-X2",
-        formula=_BOUNDED,
+        _BOUNDED,
         verify=lambda: _floor_rule(_LOSSES),
         mutants={
             "ceiling": partial(_floor_rule, _losses(switch="ceil")),

@@ -41,7 +41,6 @@ def _mean_rate() -> Cases:
 
 
 def _combined(quoted: str) -> Cases:
-    """The combined speedup on AIME24."""
     cell = _DEEPSEEK["SD+LR speedup"][DATASETS.index("AIME24")]
     return Cases(
         text=f"the combined speedup on AIME24 of Table 1 is about {quoted}",
@@ -52,7 +51,6 @@ def _combined(quoted: str) -> Cases:
 
 
 def _one_draft(*pairs: str) -> Cases:
-    """Section 4 and Table 1 name one draft model."""
     return Cases(
         text="Section 4 and Table 1 give the draft model one size",
         test=lambda text, table: text == table,
@@ -62,12 +60,7 @@ def _one_draft(*pairs: str) -> Cases:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    refuted("LR-P17", formula=_aligned(), correction_formula=_mean_rate(), mutants={"two": partial(_aligned, 2)}),
-    refuted("LR-P18", formula=_combined("1.9"), correction_formula=_combined("1.8"), mutants={"1.8": _combined("1.8")}),
-    refuted(
-        "LR-P19",
-        formula=_one_draft(*_DRAFTS),
-        correction_formula=_one_draft(PAIRS[0]),
-        mutants={"DeepSeek": _one_draft(PAIRS[0])},
-    ),
+    refuted("LR-P17", _aligned(), instead=_mean_rate(), mutants={"two": partial(_aligned, 2)}),
+    refuted("LR-P18", _combined("1.9"), instead=_combined("1.8"), mutants={"1.8": _combined("1.8")}),
+    refuted("LR-P19", _one_draft(*_DRAFTS), instead=_one_draft(PAIRS[0]), mutants={"DeepSeek": _one_draft(PAIRS[0])}),
 )

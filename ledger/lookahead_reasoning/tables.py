@@ -68,8 +68,6 @@ def _share(low: str, high: str, at_least: int) -> Cases:
 
 
 def _multiply(low: str) -> Cases:
-    """The measured combined speedup is `low` to 1 times the product of the single ones, up to rounding."""
-
     def within(cell: Mapping[str, Fraction]) -> bool:
         smallest = (cell["step"] - _HALF_UNIT) * (cell["token"] - _HALF_UNIT)
         largest = (cell["step"] + _HALF_UNIT) * (cell["token"] + _HALF_UNIT)
@@ -138,7 +136,6 @@ def _range(cells: Sequence[str | Fraction], low: str, high: str, what: str) -> C
 
 
 def _accuracy(low: str, high: str) -> Cases:
-    """Accuracy differences, in points, between LR and plain decoding."""
     pairs = zip(_percent("LR accuracy"), _percent("target accuracy"), strict=True)
     return _range([ours - target for ours, target in pairs], low, high, "accuracy against plain decoding, points")
 
@@ -203,40 +200,24 @@ def _tree_proof() -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    refuted(
-        "LR-P1",
-        formula=_COMMON,
-        correction_formula=_COVERED,
-        mutants={"three": lambda: walked(_share("0.52", "0.8", 3))},
-    ),
-    corrected("LR-P2", formula=_PRODUCT, correction_formula=_LOOSER, holds={"looser": _LOOSER}),
+    refuted("LR-P1", _COMMON, instead=_COVERED, mutants={"three": _share("0.52", "0.8", 3)}),
+    corrected("LR-P2", _PRODUCT, holds={"looser": _LOOSER}),
     repaired(
         "LR-S10",
-        formula=_COMBINED,
-        correction_formula=_COMBINED_SAME,
+        _COMBINED,
+        instead=_COMBINED_SAME,
         printed=partial(_search_combined, _COMBINED, "2", "1"),
-        repair=_same_factor,
+        fix=_same_factor,
         mutants={"same factor": partial(_search_combined, _COMBINED_SAME, "2", "2")},
     ),
-    proved("LR-P3", formula=_FASTER, mutants={"a tenth": _A_TENTH}),
-    refuted(
-        "LR-P4",
-        formula=_OFTEN,
-        correction_formula=_THREE_ABOVE,
-        mutants={"three": lambda: walked(_share("0.50", "0.64", 3))},
-    ),
+    proved("LR-P3", _FASTER, mutants={"a tenth": _A_TENTH}),
+    refuted("LR-P4", _OFTEN, instead=_THREE_ABOVE, mutants={"three": _share("0.50", "0.64", 3)}),
     proved(
         "LR-P5",
-        formula=_STEP_RANGE,
+        _STEP_RANGE,
         mutants={"low": _range(_STEP, "1.05", "1.71", "speedup of LR without token-level speculation")},
     ),
-    proved("LR-P6", formula=_ACCURACY, mutants={"two": _accuracy("-2.0", "1.0")}),
-    proved("LR-P7", formula=_TREE, mutants={"a tenth": _tree("11/10")}),
-    refuted(
-        "LR-Z1",
-        formula=_ONE_EACH,
-        correction_formula=_EVERY_PREFIX,
-        correction_verify=_tree_proof,
-        mutants={"corrected": _EVERY_PREFIX},
-    ),
+    proved("LR-P6", _ACCURACY, mutants={"two": _accuracy("-2.0", "1.0")}),
+    proved("LR-P7", _TREE, mutants={"a tenth": _tree("11/10")}),
+    refuted("LR-Z1", _ONE_EACH, instead=_EVERY_PREFIX, fix=_tree_proof, mutants={"corrected": _EVERY_PREFIX}),
 )

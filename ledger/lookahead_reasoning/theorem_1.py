@@ -54,8 +54,6 @@ def _cycle_model(closed: Closed, extra: int, what: str) -> Evidence:
 
 
 def _k1_is_gamma1(printed: Formula, offset: int) -> Evidence:
-    """Algorithm 1 with gamma1 drafts has the speedup f_sync(gamma1 + offset)."""
-
     def explain(alpha: Fraction, c: Fraction, gamma1: Fraction) -> str:
         formula = exact.f_sync(alpha, c, int(gamma1) + offset)
         return f"the cycle gives {_cycle_speedup(alpha, c, int(gamma1))}, the formula {formula}"
@@ -66,7 +64,6 @@ def _k1_is_gamma1(printed: Formula, offset: int) -> Evidence:
 
 
 def _bound() -> Evidence:
-    """g(gamma) < 1/(1-alpha) for c >= 0 and gamma >= 0."""
     a, c, q = sp.symbols("alpha c q", positive=True)
     n = sp.Symbol("gamma", positive=True)
     # q stands for alpha**(gamma+1), any value in (0, 1)
@@ -108,7 +105,6 @@ def _limit_without_cost() -> Evidence:
 
 
 def _additional_tokens(printed: Formula, offset: int) -> Evidence:
-    """k2 additional tokens have the speedup g(k2 + offset)."""
     return searched(
         printed,
         *grid(alpha=_ALPHAS, c=("0", "1/5"), k2=range(1, 7))(),
@@ -213,7 +209,7 @@ CLAIMS: tuple[Claim, ...] = (
     repaired(
         "LR-S1",
         printed=lambda: _k1_is_gamma1(formula_of("LR-S1"), 0),
-        repair=lambda: _cycle_model(exact.f_sync, 0, "f_sync with k1 - 1 drafts"),
+        fix=lambda: _cycle_model(exact.f_sync, 0, "f_sync with k1 - 1 drafts"),
         mutants={"corrected": partial(_k1_is_gamma1, formula_of("LR-S1", "correction_formula"), 1)},
     ),
     proved(
@@ -224,14 +220,8 @@ CLAIMS: tuple[Claim, ...] = (
     repaired(
         "LR-S2",
         printed=lambda: _additional_tokens(formula_of("LR-S2"), 0),
-        repair=_additional_tokens_identity,
+        fix=_additional_tokens_identity,
         mutants={"corrected": partial(_additional_tokens, formula_of("LR-S2", "correction_formula"), 1)},
     ),
-    repaired(
-        "LR-S3",
-        formula=_NEUTRAL_FLOOR,
-        correction_formula=_NEUTRAL,
-        repair=_neutral_identity,
-        mutants={"corrected": _NEUTRAL},
-    ),
+    repaired("LR-S3", _NEUTRAL_FLOOR, instead=_NEUTRAL, fix=_neutral_identity, mutants={"corrected": _NEUTRAL}),
 )

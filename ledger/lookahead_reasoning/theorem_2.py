@@ -199,7 +199,6 @@ def expected_intervals_proof(power: int) -> Evidence:
 
 
 def _interval_probability(exponent_shift: int) -> Evidence:
-    """P(m k <= X < (m+1) k) = alpha**(m k) (1 - alpha**k)."""
     a = sp.Symbol("alpha", positive=True)
     m, k, i = sp.symbols("m k i", positive=True, integer=True)
     tail = a ** (m * k) - a ** ((m + 1) * k + exponent_shift)  # P(X >= n) = alpha**n
@@ -236,28 +235,28 @@ def _geometric_mean(scale: str) -> Evidence:
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-F1",
-        formula=timelines.FIGURE_1,
+        timelines.FIGURE_1,
         verify=lambda: _figure_1(3, 2),
         mutants={"third accepted": partial(_figure_1, 3, 3), "two slots": partial(_figure_1, 2, 2)},
     ),
     corrected(
         "LR-S4",
-        formula=timelines.FREE_FLOOR,
-        correction_formula=timelines.FREE,
+        timelines.FREE_FLOOR,
+        instead=timelines.FREE,
         verify=lambda: _case_1("floor"),
         holds={"corrected": partial(_case_1, "ceil")},
     ),
     refuted(
         "LR-S5",
-        formula=timelines.LONGER_FLOOR,
-        correction_formula=timelines.LONGER,
-        correction_verify=lambda: all_of(lambda: _not_refuted(searched(timelines.LONGER)), free_induction),
+        timelines.LONGER_FLOOR,
+        instead=timelines.LONGER,
+        fix=lambda: all_of(lambda: _not_refuted(searched(timelines.LONGER)), free_induction),
         mutants={"corrected": timelines.LONGER},
     ),
     proved_with_fix(
         "LR-S6",
         verify=lambda: with_fix(lambda: _typo("k"), lambda: _typo("k1")),
-        correction_verify=lambda: all_of(lambda: _typo("k1"), lambda: _case_2("ceil")),
+        fix=lambda: all_of(lambda: _typo("k1"), lambda: _case_2("ceil")),
         mutants={"corrected": partial(with_fix, lambda: _typo("k1"), lambda: _typo("k1"))},
     ),
     proved(
@@ -265,12 +264,10 @@ CLAIMS: tuple[Claim, ...] = (
         verify=lambda: _async_beats_sync("0"),
         mutants={"margin": partial(_async_beats_sync, "1"), "small margin": partial(_async_beats_sync, "1/100")},
     ),
-    proved(
-        "LR-T2a", formula=timelines.FREE, verify=lambda: _case_1("ceil"), mutants={"floor": partial(_case_1, "floor")}
-    ),
+    proved("LR-T2a", timelines.FREE, verify=lambda: _case_1("ceil"), mutants={"floor": partial(_case_1, "floor")}),
     proved(
         "LR-T2b",
-        formula=timelines.LIMITED,
+        timelines.LIMITED,
         verify=lambda: _case_2("ceil"),
         mutants={
             "no partial batch": partial(
@@ -283,21 +280,21 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     refuted(
         "LR-T2c",
-        formula=timelines.BOTH_CASES,
-        correction_formula=timelines.ONE_CASE,
-        correction_verify=lambda: all_of(lambda: _case_1("ceil"), lambda: _case_2("ceil")),
+        timelines.BOTH_CASES,
+        instead=timelines.ONE_CASE,
+        fix=lambda: all_of(lambda: _case_1("ceil"), lambda: _case_2("ceil")),
         mutants={"corrected": timelines.ONE_CASE},
     ),
     refuted(
         "LR-T2d",
-        formula=timelines.DIMENSION_FLOOR,
-        correction_formula=timelines.DIMENSION,
-        correction_verify=_dimension_proof,
+        timelines.DIMENSION_FLOOR,
+        instead=timelines.DIMENSION,
+        fix=_dimension_proof,
         mutants={"corrected": timelines.DIMENSION},
     ),
     proved(
         "LR-S8",
-        formula=timelines.DIMENSION,
+        timelines.DIMENSION,
         verify=_dimension_proof,
         mutants={"floor": partial(searched, timelines.DIMENSION_FLOOR)},
     ),

@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from flint import arb
 
@@ -81,16 +81,6 @@ Decide = Callable[[str, Any, Any], bool | None]
 """Whether two sides are in the order of a relation of sympy, given by its name; None where that is undecided."""
 Sides = Callable[..., tuple[Any, Any]]
 """Both sides of a relation from the values of all variables."""
-
-
-class _Relation(Protocol):
-    """A relation, or several joined, as functions of all variables."""
-
-    def truth(self, at: list[Any], decide: Decide) -> bool | None:
-        """Whether it holds; None where its sides leave that undecided."""
-
-    def near(self, at: list[Any]) -> Margin:
-        """How far it is from failing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,7 +250,7 @@ class _Joined:
     """Relations of which all must hold, or one."""
 
     either: bool
-    parts: list[_Relation]
+    parts: list[_Compared | _Joined]
 
     def truth(self, at: list[Any], decide: Decide) -> bool | None:
         """Decide by the parts."""
@@ -271,6 +261,9 @@ class _Joined:
         """Take the part that decides."""
         join = operator.or_ if self.either else operator.and_
         return functools.reduce(join, (part.near(at) for part in self.parts))
+
+
+_Relation = _Compared | _Joined
 
 
 def _function(

@@ -78,25 +78,34 @@ _FORMULAS: Final = {"formula", "correction_formula"}
 def record(
     verdict: Verdict,
     claim_id: str,
+    formula: Statement | None = None,
     /,
     *,
     mutants: Mutants,
     verify: Check = None,
-    correction_verify: Check = None,
+    instead: Statement | None = None,
+    fix: Check = None,
     **fields: Any,
 ) -> Claim:
     """A claim: the statement of one not true as printed is searched for a counterexample, any other is walked.
+
+    Parameters
+    ----------
+    formula : the statement as printed; None: that of its table in ``ledger/papers``, if it has one.
+    instead : the correction as such a statement; None: likewise.
+    fix : verifies the correction; None: a walk through its cases.
+    fields : others of the `Claim`.
 
     Raises
     ------
     ParameterError : a text that the record needs is missing.
     """
-    fields |= _texts(claim_id)
+    fields |= _with_texts(claim_id, formula, instead)
     what_changed = fields.pop("mutants")
     decide = searched if verdict in _REFUTED else walked
     if "correction" in fields:
-        mended = Verifier(correction_verify, walked, fields.get("correction_formula"))
-        fields["correction_verify"] = correction_verify if isinstance(correction_verify, Verifier) else mended
+        mended = Verifier(fix, walked, fields.get("correction_formula"))
+        fields["correction_verify"] = fix if isinstance(fix, Verifier) else mended
     if what_changed.keys() != mutants.keys():
         raise ParameterError("mutants", f"{claim_id}: {list(mutants)}", "must be those of its table in ledger/papers")
     return Claim(
@@ -118,13 +127,15 @@ def _changed(check: Any, verifier: Verifier) -> Callable[[], Evidence]:
     return Verifier(check, verifier.decide, None)
 
 
-def _texts(claim_id: str) -> dict[str, Any]:
+def _with_texts(claim_id: str, formula: Statement | None, instead: Statement | None) -> dict[str, Any]:
+    """Fields of a claim from its table, and its statements."""
     text = text_of(claim_id)
     folder, place = text.pop("folder"), text.pop("place")
     if "expression" in text:
         text["expression"] = partial(read, text["expression"], folder)
     text |= {name: formula_of(claim_id, name) for name in _FORMULAS & text.keys()}
-    return {"source": f"{PAPERS[folder]}, {place}", **text}
+    given = {"formula": formula, "correction_formula": instead, "source": f"{PAPERS[folder]}, {place}"}
+    return {name: value for name, value in given.items() if value is not None} | text
 
 
 @functools.cache
@@ -169,30 +180,43 @@ proved_with_fix = partial(record, Verdict.PROVED_WITH_FIX)
 """A claim with a verifier that tries the print and the fix itself; see `repaired`."""
 
 
-def corrected(claim_id: str, /, *, holds: Mutants, **fields: Any) -> Claim:
+def corrected(
+    claim_id: str, formula: Statement, /, *, holds: Mutants, verify: Check = None, instead: Statement | None = None
+) -> Claim:
     """A refuted claim whose one mutant is its correction: what `holds` is verified instead."""
     ((name, check),) = holds.items()
+    if isinstance(check, (Formula, Predicate, Cases)):
+        instead = check
     mended = Verifier(check, walked, None)
-    return refuted(claim_id, correction_verify=mended, mutants={name: mended}, **fields)
+    return refuted(claim_id, formula, verify=verify, instead=instead, fix=mended, mutants={name: mended})
 
 
 def repaired(
-    claim_id: str, /, *, mutants: Mutants, printed: Check = None, repair: Check = None, **fields: Any
+    claim_id: str,
+    formula: Statement | None = None,
+    /,
+    *,
+    mutants: Mutants,
+    printed: Check = None,
+    instead: Statement | None = None,
+    fix: Check = None,
+    **fields: Any,
 ) -> Claim:
-    """A claim that is proved with a fix: `printed` is refuted, `repair` proves the correction.
+    """A claim that is proved with a fix: `printed` is refuted, `fix` proves the correction.
 
-    The mutants change the print, and meet the same repair; `fields` are the other ones of the `Claim`.
+    The mutants change the print, and meet the same fix; the others are those of `record`.
     """
-    own = {**fields, **_texts(claim_id)}
-    mended = Verifier(repair, walked, own.get("correction_formula"))
+    own = _with_texts(claim_id, formula, instead)
+    mended = Verifier(fix, walked, own.get("correction_formula"))
 
     def fixed(check: Any) -> Callable[[], Evidence]:
         return partial(with_fix, Verifier(check, searched, own.get("formula")), mended)
 
     return proved_with_fix(
         claim_id,
+        formula,
         verify=fixed(printed),
-        correction_verify=mended,
+        instead=instead,
+        fix=mended,
         mutants={name: fixed(check) for name, check in mutants.items()},
-        **fields,
     )

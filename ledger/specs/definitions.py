@@ -21,6 +21,7 @@ from ledger.specs.exact import (
     agree,
     chi_square,
     decided,
+    enumerated,
     kl,
     log,
     nonnegative,
@@ -35,8 +36,6 @@ _HALF = Fraction(1, 2)
 
 
 def _direction(swapped: bool = False) -> Predicate:
-    """A policy that puts too little mass on a letter: which divergence is larger, reverse (printed) or forward."""
-
     def holds(star1: Fraction, pi1: Fraction) -> bool:
         star, policy = (star1, 1 - star1), (pi1, 1 - pi1)
         reverse, forward = kl(policy, star), kl(star, policy)
@@ -55,7 +54,6 @@ def _direction(swapped: bool = False) -> Predicate:
 
 
 def _fix_direction() -> Evidence:
-    """As the policy's mass on a letter goes to zero, forward divergence has no bound, reverse divergence has one."""
     x, q = sp.symbols("x q", positive=True)
     forward = q * sp.log(q / x)
     return all_of(
@@ -121,14 +119,13 @@ def _verify_telescoping(combine: str = "mean") -> Evidence:
     return all_of(
         on_trees(partial(_telescopes, combine=combine), what=_PRODUCT, sizes=(1,)),
         identity((vt / v0) * (nxt / vt) - nxt / v0, "one more block multiplies by V_(t+1) / V_t"),
-        lambda: decided(
+        lambda: enumerated(
             all(
                 sum(p * e for p, e in zip(tree.target[u], tree.block_tilt(u), strict=True)) == 1
                 for tree in TREES
                 for u in tree.prefixes()
             ),
             what="E_target[exp(beta A)] = 1 at every prefix (V is a log of a mean, tower property)",
-            method="exact enumeration",
         ),
     )
 
@@ -145,8 +142,6 @@ def _verify_terminal(power: int = 1) -> Evidence:
 
 
 def _range(width: bool = False) -> Predicate:
-    """Is every exp(beta A) at least one, for one block, target (1/2, 1/2) and exp(beta r) = (1, tilt2)."""
-
     def holds(tilt2: Fraction) -> bool:
         values = tuple(e / ((1 + tilt2) / 2) for e in (_ONE, tilt2))
         return max(values) / min(values) <= tilt2 if width else min(values) >= 1
@@ -178,8 +173,6 @@ def prove_block_range() -> Evidence:
 
 
 def _collapse(shifted: bool = False) -> Predicate:
-    """One block: exp(beta A) = tilt / Z against tilt."""
-
     def holds(tilt2: Fraction) -> bool:
         mean = (1 + tilt2) / 2
         values = tuple(e / mean for e in (_ONE, tilt2))
@@ -273,7 +266,6 @@ def _relaxed(tree: Tree, _n: int, _threshold: Fraction, *, reverse: bool = False
 
 
 def _verify_coverages(reverse: bool = False) -> Evidence:
-    """``C_block <= C_seq``, and independent blocks reach ``C_seq = C_block**H``."""
     x, a, b, c, d = sp.symbols("x a b c d", nonnegative=True)
     ratio_here = 1 + x
     return all_of(
@@ -282,10 +274,9 @@ def _verify_coverages(reverse: bool = False) -> Evidence:
             ratio_here * (1 + a) * (1 + c) * (1 + b) * (1 + d) / ratio_here - (1 + a) * (1 + b),
             what="extend a prefix of ratio x by its worst block and then by ratios >= 1: x A (1/x) B >= A B",
         ),
-        lambda: decided(
+        lambda: enumerated(
             TREES[0].sequence_coverage() == TREES[0].block_coverage() ** 2,
             what="two independent blocks: C_seq = C_block^2",
-            method="exact enumeration",
         ),
     )
 
@@ -298,59 +289,42 @@ _EXTRA_VALUE: Final = Predicate(
 
 
 CLAIMS: tuple[Claim, ...] = (
-    refuted(
-        "SPECS-L1b",
-        formula=_direction(),
-        correction_verify=_fix_direction,
-        mutants={"swapped": partial(_direction, True)},
-    ),
-    refuted(
-        "SPECS-R2", formula=_jensen(), correction_verify=_fix_jensen, mutants={"weak": partial(_jensen, strict=False)}
-    ),
+    refuted("SPECS-L1b", _direction(), fix=_fix_direction, mutants={"swapped": partial(_direction, True)}),
+    refuted("SPECS-R2", _jensen(), fix=_fix_jensen, mutants={"weak": partial(_jensen, strict=False)}),
     proved("SPECS-D1", verify=_verify_terminal, mutants={"beta^2": partial(_verify_terminal, 2)}),
     refuted(
         "SPECS-D2",
-        formula=_range(),
-        correction_formula=two_blocks(_WIDTH, _no_wider),
-        correction_verify=prove_block_range,
+        _range(),
+        instead=two_blocks(_WIDTH, _no_wider),
+        fix=prove_block_range,
         mutants={"width": partial(_range, width=True)},
     ),
     refuted(
         "SPECS-D3",
-        formula=_collapse(),
-        correction_formula=two_letters(_COMMON_FACTOR, _unmoved),
-        correction_verify=_fix_collapse,
+        _collapse(),
+        instead=two_letters(_COMMON_FACTOR, _unmoved),
+        fix=_fix_collapse,
         mutants={"shifted": partial(_collapse, shifted=True)},
     ),
-    refuted(
-        "SPECS-D4",
-        formula=_duplicates(),
-        correction_verify=_fix_duplicates,
-        mutants={"index": partial(_duplicates, False)},
-    ),
+    refuted("SPECS-D4", _duplicates(), fix=_fix_duplicates, mutants={"index": partial(_duplicates, False)}),
     proved(
         "SPECS-L2",
-        formula=two_blocks(_PRODUCT, _telescopes),
+        two_blocks(_PRODUCT, _telescopes),
         verify=_verify_telescoping,
         mutants={"largest": partial(_verify_telescoping, "max")},
     ),
     refuted(
         "SPECS-L2b",
-        formula=_minimum(),
-        correction_verify=lambda: all_of(
-            prove_regret, prove_gibbs, detail="It is the maximiser, by Lemma 1 with the block reward"
-        ),
+        _minimum(),
+        fix=lambda: all_of(prove_regret, prove_gibbs, detail="It is the maximiser, by Lemma 1 with the block reward"),
         mutants={"max": partial(_minimum, maximum=True)},
     ),
     proved(
-        "SPECS-L2c",
-        formula=_EXTRA_VALUE,
-        verify=_verify_last_line,
-        mutants={"one-side": partial(_verify_last_line, False)},
+        "SPECS-L2c", _EXTRA_VALUE, verify=_verify_last_line, mutants={"one-side": partial(_verify_last_line, False)}
     ),
     proved(
         "SPECS-C",
-        formula=two_blocks(_COVERAGES, _relaxed),
+        two_blocks(_COVERAGES, _relaxed),
         verify=_verify_coverages,
         mutants={"reverse": partial(_verify_coverages, reverse=True)},
     ),

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import factorial, prod
 
 from flint import arb, fmpz
@@ -33,6 +34,7 @@ __all__ = [
     "counts",
     "coverage",
     "decided",
+    "enumerated",
     "exhibited",
     "kl",
     "laplace_product",
@@ -272,6 +274,10 @@ def decided(holds: bool, *, what: str, method: str = "symbolic") -> Evidence:
     """Evidence of one exact decision: ``proved`` when it holds, else ``open`` (a step that fails refutes no claim)."""
     verdict = Verdict.PROVED if holds else Verdict.OPEN
     return Evidence(verdict=verdict, method=method, detail=what if holds else f"{what}: this step does not hold")
+
+
+enumerated = partial(decided, method="exact enumeration")
+"""A decision about cases that were all looked at."""
 
 
 def exhibited(search: Evidence, *, what: str) -> Evidence:

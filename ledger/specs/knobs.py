@@ -237,7 +237,6 @@ def _verify_vacuous(settings: tuple[tuple[str, int], ...] = (("8", 8), ("12", 4)
 
 
 def _fix_table() -> Evidence:
-    """exp(2 beta) / beta grows for beta > 1/2 and the widths are at most 16."""
     u = sp.Symbol("u", positive=True)
     return all_of(
         lambda: exact.at_least(
@@ -287,13 +286,13 @@ def _fix_defined() -> Evidence:
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "SPECS-TAU1",
-        formula=two_blocks(_EVERY_THRESHOLD, _bounded, share=Fraction(1)),
+        two_blocks(_EVERY_THRESHOLD, _bounded, share=Fraction(1)),
         verify=Given(_prove_thresholds),
         mutants={"no-C": partial(_verify_thresholds, covered=False)},
     ),
     proved(
         "SPECS-TAU2",
-        formula=two_blocks(_ONE_BLOCK, _idle),
+        two_blocks(_ONE_BLOCK, _idle),
         verify=_verify_one_block,
         mutants={"draft": partial(_verify_one_block, drafting=True)},
     ),
@@ -302,16 +301,16 @@ CLAIMS: tuple[Claim, ...] = (
     proved("SPECS-B0", verify=_verify_cold, mutants={"uniform": partial(_verify_cold, False)}),
     proved(
         "SPECS-B1",
-        formula=two_letters(f"{_KEPT}, and {_CEILING}", lambda one, n: _kept(one, n) & _under_ceiling(one, n)),
+        two_letters(f"{_KEPT}, and {_CEILING}", lambda one, n: _kept(one, n) & _under_ceiling(one, n)),
         verify=_verify_hot,
         mutants={"g": partial(_verify_hot, False)},
     ),
     proved("SPECS-TAB3", verify=_verify_vacuous, mutants={"beta-1/10": partial(_verify_vacuous, (("1/10", 16),))}),
     repaired(
         "SPECS-COV",
-        formula=_defined(),
-        correction_formula=two_letters(_POSITIVE, _positive, widths=(1, 1)),
-        repair=_fix_defined,
+        _defined(),
+        instead=two_letters(_POSITIVE, _positive, widths=(1, 1)),
+        fix=_fix_defined,
         mutants={"positive": partial(_defined, "1/5")},
     ),
 )

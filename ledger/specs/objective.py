@@ -106,7 +106,6 @@ def _is_optimum(instance: exact.Instance, _n: int) -> bool:
 
 
 def _reweighted(inverse: bool = False) -> Evidence:
-    """``gen * exp(S) = target * exp(beta r)`` where the generator is positive."""
     from ledger.specs import statements as st
 
     phi = st.exponentiated_score()
@@ -241,15 +240,10 @@ def _verify_lemma1_everywhere() -> Evidence:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    refuted(
-        "SPECS-E1",
-        formula=_collapse(),
-        correction_verify=_fix_collapse,
-        mutants={"beta-kept": partial(_collapse, True)},
-    ),
+    refuted("SPECS-E1", _collapse(), fix=_fix_collapse, mutants={"beta-kept": partial(_collapse, True)}),
     proved(
         "SPECS-A2",
-        formula=two_letters(_SUBSAMPLE, _plain),
+        two_letters(_SUBSAMPLE, _plain),
         verify=_verify_subsample,
         mutants={"threshold-used": partial(_verify_subsample, True)},
     ),
@@ -257,21 +251,21 @@ CLAIMS: tuple[Claim, ...] = (
     proved("SPECS-E3", verify=_verify_optimum, mutants={"doubled": partial(_verify_optimum, 2)}),
     proved_with_fix(
         "SPECS-E4",
-        formula=_ANY_SUPPORT,
-        correction_formula=two_letters(_REWEIGHTED, _is_optimum, widths=(1, 1)),
+        _ANY_SUPPORT,
+        instead=two_letters(_REWEIGHTED, _is_optimum, widths=(1, 1)),
         verify=_verify_reweighting,
-        correction_verify=_reweighted,
+        fix=_reweighted,
         mutants={"inverse": partial(_verify_reweighting, inverse=True)},
     ),
     refuted(
         "SPECS-S31a",
-        formula=_score_objective(),
-        correction_verify=_fix_score_objective,
+        _score_objective(),
+        fix=_fix_score_objective,
         mutants={"unit": partial(_score_objective, unit=True)},
     ),
     proved(
         "SPECS-S31b",
-        formula=two_letters("each density ratio within (kappa - 1) / n of one", within_ratio, scale=Fraction(1)),
+        two_letters("each density ratio within (kappa - 1) / n of one", within_ratio, scale=Fraction(1)),
         verify=Given(
             lambda statement: all_of(
                 exact_step(statement.numbers["scale"] >= 1, "all of the bound is allowed"), _verify_correspondence
@@ -281,16 +275,14 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "SPECS-S31c",
-        formula=two_letters("E[Z-hat] = Z", _unbiased),
+        two_letters("E[Z-hat] = Z", _unbiased),
         verify=_verify_partition,
         mutants={"no-ratio": partial(_verify_partition, False)},
     ),
     refuted(
         "SPECS-L1",
-        formula=_lemma1(),
-        correction_verify=lambda: all_of(
-            prove_regret, _verify_lemma1_everywhere, detail="L(pi*) - L(pi) = D(pi | pi*) / beta"
-        ),
+        _lemma1(),
+        fix=lambda: all_of(prove_regret, _verify_lemma1_everywhere, detail="L(pi*) - L(pi) = D(pi | pi*) / beta"),
         mutants={"divided": partial(_lemma1, divided=True)},
     ),
 )

@@ -153,8 +153,6 @@ def _measurable(candidates: int = 2) -> Predicate:
 
 
 def _ratio_bound(inverse: bool = False) -> Predicate:
-    """D(pi | q) - D(pi | q') at a point mass on letter 1 against the log of the largest ratio."""
-
     def holds(star1: Fraction, own1: Fraction) -> bool:
         star, own = (star1, 1 - star1), (own1, 1 - own1)
         gap = own[0] / star[0]
@@ -222,28 +220,21 @@ def _verify_theorem2(factor: int = 2) -> Evidence:
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "SPECS-L3",
-        formula=two_blocks(_LOCAL, _from_local, share=Fraction(1)),
+        two_blocks(_LOCAL, _from_local, share=Fraction(1)),
         verify=Given(_prove_chain),
         mutants={"H-1": partial(prove_local_to_global, 1)},
     ),
     proved(
         "SPECS-T1",
-        formula=two_blocks(_BOUND, _bounded, share=Fraction(1)),
+        two_blocks(_BOUND, _bounded, share=Fraction(1)),
         verify=Given(_prove_bound),
         mutants={"no-C": partial(_verify_theorem1, False), "no reward": partial(_verify_theorem1, rewarded=False)},
     ),
-    refuted(
-        "SPECS-T1b", formula=_measurable(), correction_verify=prove_mixture, mutants={"one": partial(_measurable, 1)}
-    ),
-    refuted(
-        "SPECS-E12",
-        formula=_ratio_bound(),
-        correction_verify=_fix_ratio,
-        mutants={"inverse": partial(_ratio_bound, inverse=True)},
-    ),
+    refuted("SPECS-T1b", _measurable(), fix=prove_mixture, mutants={"one": partial(_measurable, 1)}),
+    refuted("SPECS-E12", _ratio_bound(), fix=_fix_ratio, mutants={"inverse": partial(_ratio_bound, inverse=True)}),
     proved(
         "SPECS-T2a",
-        formula=two_blocks(_WRONG_REWARD, _close_optima),
+        two_blocks(_WRONG_REWARD, _close_optima),
         verify=prove_misspecified,
         mutants={"one": partial(prove_misspecified, 1)},
     ),

@@ -96,10 +96,6 @@ def _all_beams(*, width: int, keep: int, **knobs: KnobValue | None) -> int:
     return width * keep
 
 
-def _none_in_flight(**knobs: KnobValue | None) -> int:
-    return 0
-
-
 _SEARCH: Final = "Snell et al. 2025 (beam search with a process reward model); SPECS, section 4.1"
 
 METHODS = (
@@ -128,7 +124,7 @@ METHODS = (
         exact=EXACT,
         measured=MEASURED,
         closed_form="theory.specs.beams.beam_speedup",
-        in_flight=_none_in_flight,
+        in_flight=lambda **_: 0,
         drafts_seen=_all_beams,
     ),
     Method(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ledger.errata.findings import Severity
-from ledger.errata.letter import severity_of
+from ledger.errata.letter import Severity, severity_of
 from ledger.ledger import Claim, Verdict, claims
 from ledger.ledger import claim as claim_of
 from ledger.proving.search.falsifier import QUICK, THOROUGH

@@ -27,7 +27,7 @@ __all__ = ["command", "theorems"]
 _VERDICTS = ["proved", "proved with fix", "false", "verified", "numeric", "open"]
 """As `ledger.ledger.Verdict`, which is not imported for a list of options."""
 _SEVERITIES = ["statement", "argument", "edge", "slip"]
-"""As `ledger.errata.findings.Severity`, which is not imported for a list of options."""
+"""As `ledger.errata.letter.Severity`, which is not imported for a list of options."""
 
 
 @click.command()

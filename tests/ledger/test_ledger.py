@@ -79,22 +79,11 @@ def test_all_of_stops_at_the_first_part_that_is_not_proved() -> None:
     assert all_of(_evidence(Verdict.PROVED), never).verdict is Verdict.PROVED
 
 
-def test_all_of_is_no_better_than_its_enumerations() -> None:
-    whole = all_of(_evidence(Verdict.VERIFIED), _evidence(Verdict.PROVED))
-    assert whole.verdict is Verdict.VERIFIED
-    assert all_of(_evidence(Verdict.VERIFIED), _evidence(Verdict.OPEN)).verdict is Verdict.OPEN
-
-
 def test_a_verified_claim_names_its_reach_and_no_other_does() -> None:
     for verdict, reach in ((Verdict.VERIFIED, ""), (Verdict.PROVED, "n <= 3")):
         with pytest.raises(ParameterError, match="reach"):
             _claim(verdict, verdict, reach=reach)
     assert _claim(Verdict.VERIFIED, Verdict.VERIFIED, reach="n <= 3").verdict_text == "verified for n <= 3"
-
-
-def test_screened_prefers_a_counterexample_to_a_proof() -> None:
-    assert screened(_evidence(Verdict.FALSE), _evidence(Verdict.PROVED)).verdict is Verdict.FALSE
-    assert screened(_evidence(Verdict.OPEN), _evidence(Verdict.PROVED)).verdict is Verdict.PROVED
 
 
 def test_a_step_that_fails_after_the_search_leaves_the_claim_open() -> None:

@@ -21,7 +21,6 @@ from theory.branches import (
     tree_steps,
 )
 from theory.budget import best_hybrid
-from theory.published.lookahead_reasoning import TABLE_3, TREE_WIDTHS
 from theory.speedup import h
 from theory.step_methods import any_of
 
@@ -91,14 +90,6 @@ def test_branches_of_one_verdict_are_one_branch() -> None:
     assert (np.asarray(accepted_among(0.63, [1, 2, 8, 100], 1.0)) == 0.63).all()
 
 
-def test_correlated_branches_meet_the_published_table() -> None:
-    """LR, Table 3, GSM8K: one correlation for all widths within .016; independence says .9996 at eight."""
-    row = [float(cell) for cell in TABLE_3["GSM8K", "7B"]["acceptance"]]
-    assert np.abs(np.asarray(accepted_among(0.63, TREE_WIDTHS, 0.63)) - row).max() < 0.016
-    assert round(float(any_of(0.63, 8)), 4) == 0.9996
-    assert round(float(accepted_among(0.63, 8, 0.63)), 2) == row[-1]
-
-
 def test_steps_of_a_tree_are_its_prefixes() -> None:
     for width, window in product((1, 2, 3, 5), (1, 2, 4, 6)):
         assert tree_steps(width, window) == sum(
@@ -144,7 +135,7 @@ def test_optimum_against_every_triple_in_40_digits(mode: str) -> None:
     """Every budget up to 20: the best triple there is, and none as good within rounding has fewer positions."""
     budgets = range(1, 21)
     triples = [(k1, k2, w) for k1, k2, w in product(budgets, repeat=3) if k2 * (w + (k1 > 1)) <= 20]
-    for sets in SETS[::11]:  # 11 and the lengths of the lists have no common factor, so every value occurs
+    for sets in SETS[::23]:  # 23 and the lengths of the lists have no common factor, so every value occurs
         alpha1, c1, alpha2, c2, rho, cost = sets
         needs = {triple: need for triple in triples if (need := positions(c1, mode, triple)) <= budgets[-1]}
         with localcontext(prec=40):

@@ -131,25 +131,22 @@ def test_results_are_float64_scalars_or_arrays() -> None:
     assert theory.f_async([0.5], 0.25, 2).dtype == np.float64
 
 
-def test_arguments_are_not_changed() -> None:
-    alpha = np.array([0.1, 0.5])
-    alpha.flags.writeable = False
-    theory.h(alpha, alpha, [1, 2], alpha, alpha, [1, 2], "async")
-    assert np.array_equal(alpha, [0.1, 0.5])
-
-
 @pytest.mark.parametrize("function", [checks.positive, checks.nonnegative])
 def test_other_domains(function: Callable[..., np.ndarray]) -> None:
     assert np.array_equal(function("x", [1e-300, 5e-324, 1e300]), [1e-300, 5e-324, 1e300])
-    for value in [-1.0, -5e-324, float("nan"), float("inf"), "1", True, []]:
+    for value in [
+        -1.0,
+        -5e-324,
+        float("nan"),
+        float("inf"),
+        "1",
+        True,
+        [],
+        *([0.0] if function is checks.positive else []),
+    ]:
         with pytest.raises(ParameterError):
             function("x", value)
-
-
-def test_zero_divides_the_two_domains() -> None:
     assert checks.nonnegative("x", 0.0) == 0
-    with pytest.raises(ParameterError, match=r"^x=0\.0 must be finite and > 0$"):
-        checks.positive("x", 0.0)
 
 
 def test_a_parameter_error_is_ours_and_a_value_error() -> None:

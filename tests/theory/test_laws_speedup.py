@@ -40,12 +40,6 @@ def test_certain_acceptance_is_the_limit(c: float, k: int) -> None:
     assert np.isinf(speedup.f_async_unsaturated(1.0, [0.0, 5e-324])).all()
 
 
-@given(probabilities, depths)
-def test_free_drafts_leave_the_geometric_sum(alpha: float, k: int) -> None:
-    for mode in ("sync", "async"):
-        assert f(alpha, 0.0, k, mode) == pytest.approx(float(speedup.expected_tokens(alpha, k - 1)), rel=ULPS)
-
-
 @given(probabilities, ratios, depths, probabilities, ratios, depths, modes)
 def test_levels_multiply(a1: float, c1: float, k1: int, a2: float, c2: float, k2: int, mode: str) -> None:
     assert speedup.h(a1, c1, k1, a2, c2, k2, mode) == f(a1, c1, k1, mode) * speedup.g(a2, c2, k2)

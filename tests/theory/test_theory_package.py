@@ -47,13 +47,3 @@ assert not sys.modules.keys() & (heavy | {'numpy'}), 'import'
 theory.best_hybrid(.6, .2, .7, .1, 16, 'async')
 assert not sys.modules.keys() & heavy, 'optimiser'"""
     subprocess.run([sys.executable, "-c", code], check=True, cwd=SOURCE.parents[1])
-
-
-def test_symbol_table_names_every_parameter() -> None:
-    table = (theory.__doc__ or "").split("========")
-    symbols = {line.split()[0] for part in table for line in part.splitlines() if line[:1].isalpha()}
-    assert {"alpha1", "c1", "k1", "alpha2", "c2", "k2", "gamma", "M", "W", "T"} <= symbols
-
-
-def test_dir_lists_the_names() -> None:
-    assert set(theory.__all__) <= set(dir(theory))

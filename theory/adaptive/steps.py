@@ -105,45 +105,25 @@ class Slot:
             self.steps = self._chosen()
 
     def _chosen(self) -> int:
-        known = self.rule.candidate_steps
-        now = known.index(self.steps)
-        if self.steps == 0:
-            return self._tried()
-        lower = self._lowered(now)
-        chosen = known[lower if lower < now else self._raised(now)]
-        return self._capped(chosen) if chosen <= self.steps else chosen
-
-    def _tried(self) -> int:
-        """The lowest positive candidate, after rounds without drafts."""
-        tried = self.rule.candidate_steps[:2][-1]
-        if tried > 0 and self.mean < 0.0:  # no draft has been seen
-            self.mean = float(tried - 1)
-        return tried
-
-    def _lowered(self, place: int) -> int:
-        known = self.rule.candidate_steps
-        while place > 0:
-            below = known[place - 1]
-            threshold = 0.5 if below == 0 else below - 0.5
-            if self.mean > threshold + self.rule.down_hysteresis:
-                break
+        rule, known = self.rule, self.rule.candidate_steps
+        if self.steps == 0:  # the lowest positive candidate, after rounds without drafts
+            tried = known[:2][-1]
+            if tried > 0 and self.mean < 0.0:  # no draft has been seen
+                self.mean = float(tried - 1)
+            return tried
+        place = now = known.index(self.steps)
+        # below a candidate k by half a token, and at a half where the next lower one is 0
+        while place > 0 and self.mean <= abs(known[place - 1] - 0.5) + rule.down_hysteresis:
             place -= 1
-        return place
-
-    def _raised(self, place: int) -> int:
-        known = self.rule.candidate_steps
-        while place < len(known) - 1 and self.mean > known[place] - 0.5 + self.rule.up_hysteresis:
-            place += 1
-        return place
-
-    def _capped(self, chosen: int) -> int:
-        """The largest candidate within the ceiling, from ``chosen`` down; the lowest where none is."""
-        rule = self.rule
-        if rule.ceiling_coeff <= 0.0:
+        if place == now:
+            while place < len(known) - 1 and self.mean > known[place] - 0.5 + rule.up_hysteresis:
+                place += 1
+        chosen = known[place]
+        if chosen > self.steps or rule.ceiling_coeff <= 0.0:
             return chosen
         ceiling = max(1, math.ceil(self.mean * rule.ceiling_coeff))
-        within = [one for one in rule.candidate_steps if one <= min(chosen, ceiling)]
-        return within[-1] if within else rule.candidate_steps[0]
+        within = [one for one in known if one <= min(chosen, ceiling)]
+        return within[-1] if within else known[0]
 
 
 DEFAULT_SLOTS: Final[Mapping[int, SlotRule]] = MappingProxyType(

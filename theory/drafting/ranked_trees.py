@@ -103,9 +103,13 @@ def fastest_tree(
     >>> fastest.tree.nodes, fastest.tree.levels, round(fastest.seconds_per_token, 2)
     (4, 3, 5.32)
     """
-    p, depth = _by_rank(by_rank), _levels(levels)
+    p = checks.probability("by_rank", by_rank)
+    if p.ndim != 1 or p.size > MAX_NODES or float(p.sum()) > 1.0 + _SUM_RTOL:
+        rule = f"must be one row of at most {MAX_NODES} probabilities, at most 1 in all"
+        raise ParameterError("by_rank", by_rank, rule)
+    depth = checks.scalar_count("levels", levels, maximum=MAX_LEVELS)
     draft = checks.single("draft_s", checks.nonnegative("draft_s", draft_s), draft_s)
-    sizes = sorted(_nodes(size) for size in target_s)
+    sizes = sorted(checks.scalar_count("nodes", size, maximum=MAX_NODES) for size in target_s)
     if not sizes:
         raise ParameterError("target_s", {}, "must have the seconds of a pass of one size at least")
     seconds = {
@@ -173,20 +177,3 @@ class _Grown:
             sizes.append(int(self._splits[levels][rank - 1][left]))
             left -= sizes[-1]
         return sizes[::-1]
-
-
-def _by_rank(value: ArrayLike) -> FloatArray:
-    p = checks.probability("by_rank", value)
-    if p.ndim != 1 or p.size > MAX_NODES or float(p.sum()) > 1.0 + _SUM_RTOL:
-        raise ParameterError(
-            "by_rank", value, f"must be one row of at most {MAX_NODES} probabilities, at most 1 in all"
-        )
-    return p
-
-
-def _nodes(value: int) -> int:
-    return checks.scalar_count("nodes", value, maximum=MAX_NODES)
-
-
-def _levels(value: int) -> int:
-    return checks.scalar_count("levels", value, maximum=MAX_LEVELS)

@@ -120,7 +120,8 @@ def closed_loop(model: PassModel, loop: ClosedLoop, drafted: Drafted | None = No
     token depends on the client and the scheduler as much as on the GPU: expect 30 %, against 8 % of the time per token.
     """
     context = loop.prompt_tokens + loop.answer_tokens / 2.0
-    outside = math.ceil(loop.prompt_tokens / loop.chunk_tokens) * model.reading_s
+    chunks = math.ceil(loop.prompt_tokens / loop.chunk_tokens)
+    outside = chunks * model.reading_seconds(loop.prompt_tokens / chunks)
     others = loop.concurrency - 1.0
     share = 1.0
     for _ in range(_ROUNDS):

@@ -80,7 +80,7 @@ class PassModel:
     """Operators measured one by one, whose seconds are added up; None: those of the GPU's fitted constants."""
 
     operators: OperatorSource = field(init=False, repr=False, compare=False)
-    reading_s: float = field(init=False, repr=False, compare=False)
+    _reading_s: float = field(init=False, repr=False, compare=False)
     """What the engine takes more for an iteration that reads a prompt, s."""
     _between_s: float = field(init=False, repr=False, compare=False)
 
@@ -91,11 +91,15 @@ class PassModel:
         recurrent = sum(group.count for group in self.shape.layers if isinstance(group.attention, Recurrent))
         reading = self.engine.ungraphed_s + recurrent * self.engine.recurrent_prompt_s
         object.__setattr__(self, "_between_s", self._between() + recurrent * self.engine.recurrent_s)
-        object.__setattr__(self, "reading_s", reading)
+        object.__setattr__(self, "_reading_s", reading)
 
     def seconds(self, work: Work) -> float:
         """Return the time of an iteration, s."""
         return self.parts(work).seconds
+
+    def reading_seconds(self, tokens: float) -> float:
+        """Return what the engine takes, outside operators, for an iteration that reads so many tokens of prompts, s."""
+        return self._reading_s * min(tokens / _SHORT_PROMPT, 1.0)
 
     def parts(self, work: Work) -> PassParts:
         """Return where the time of an iteration goes; where the engine reads prompts apart, that of both passes."""
@@ -146,7 +150,7 @@ class PassModel:
 
     def _outside_graphs(self, work: Work) -> float:
         """What the engine takes for an iteration outside its graphs, s."""
-        reading = self.reading_s * min(work.prefill_tokens / _SHORT_PROMPT, 1.0)
+        reading = self.reading_seconds(work.prefill_tokens)
         if (work.tokens > 1.0 and self._widened) or work.rows > self.engine.graphed_rows:
             return max(reading, self.engine.ungraphed_decoding_s or self.engine.ungraphed_s)
         return reading

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from functools import partial
 
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning import exact
@@ -115,24 +114,12 @@ _UNNAMED, _NAMED = _beats(six=False), _beats(six=True)
 CLAIMS: tuple[Claim, ...] = (
     refuted(
         "LR-T4j",
-        formula=_FROM_FLOOR,
-        correction_formula=_FROM_CEILING,
-        correction_verify=lambda: screened(searched(_FROM_CEILING), lambda: async_monotone(0)),
-        mutants={"ceiling": partial(searched, _FROM_CEILING)},
+        _FROM_FLOOR,
+        instead=_FROM_CEILING,
+        fix=lambda: screened(searched(_FROM_CEILING), lambda: async_monotone(0)),
+        mutants={"ceiling": _FROM_CEILING},
     ),
-    repaired("LR-T4k", formula=_below(strict=False), repair=_two_steps_gain, mutants={"strict": _below(strict=True)}),
-    refuted(
-        "LR-L5f",
-        formula=_ODD,
-        correction_formula=_EVEN,
-        correction_verify=lambda: screened(searched(_EVEN), one_peak),
-        mutants={"even": _EVEN},
-    ),
-    refuted(
-        "LR-Z3",
-        formula=_UNNAMED,
-        correction_formula=_NAMED,
-        correction_verify=hybrid_proof,
-        mutants={"with (6)": _NAMED},
-    ),
+    repaired("LR-T4k", _below(strict=False), fix=_two_steps_gain, mutants={"strict": _below(strict=True)}),
+    refuted("LR-L5f", _ODD, instead=_EVEN, fix=lambda: screened(searched(_EVEN), one_peak), mutants={"even": _EVEN}),
+    refuted("LR-Z3", _UNNAMED, instead=_NAMED, fix=hybrid_proof, mutants={"with (6)": _NAMED}),
 )

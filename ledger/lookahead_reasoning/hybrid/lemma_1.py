@@ -219,7 +219,6 @@ def _exceeds_one(*values: Fraction) -> Evidence:
 
 
 def _second_monotone() -> Evidence:
-    """(1 + alpha2)/((1 + c2)(1 + q)) rises in alpha2 and falls in c2 and in q = alpha1**(M/2)."""
     a, c, q = sp.symbols("alpha2 c2 q", positive=True)
     value = (1 + a) / ((1 + c) * (1 + q))
     return all_of(
@@ -276,17 +275,17 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     refuted(
         "LR-L1c",
-        formula=_FALLS_IN_BUDGET,
-        correction_formula=_RISES_IN_BUDGET,
-        correction_verify=_monotone_proof,
+        _FALLS_IN_BUDGET,
+        instead=_RISES_IN_BUDGET,
+        fix=_monotone_proof,
         mutants={"corrected": _RISES_IN_BUDGET},
     ),
     repaired(
         "LR-L1d",
-        formula=_BOUNDS_052,
-        correction_formula=_BOUNDS,
+        _BOUNDS_052,
+        instead=_BOUNDS,
         printed=lambda: _bound_below(_BOUNDS_052, "13/25"),
-        repair=lambda: _bound_below(_BOUNDS, "1/2"),
+        fix=lambda: _bound_below(_BOUNDS, "1/2"),
         mutants={"corrected": partial(_bound_below, _BOUNDS, "1/2")},
     ),
     proved(

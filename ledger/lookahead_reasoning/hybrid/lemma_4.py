@@ -142,7 +142,7 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "LR-L4d",
         verify=lambda: _chain(formula_of("LR-L4d")),
-        correction_verify=_rises_in_alpha,
+        fix=_rises_in_alpha,
         mutants={"corrected": partial(_chain, formula_of("LR-L4d", "correction_formula"))},
     ),
     proved(
@@ -153,13 +153,8 @@ CLAIMS: tuple[Claim, ...] = (
             "nine and a half": restated("LR-L4e", domain="x in (19/2, oo)"),
         },
     ),
-    refuted("LR-L4f", formula=_TEN, correction_formula=_TEN_MENDED, mutants={"corrected": _TEN_ROUNDED}),
-    repaired(
-        "LR-L4g",
-        formula=_SIX_AND_EIGHT,
-        correction_formula=_SIX_AND_EIGHT_MENDED,
-        mutants={"corrected": _SIX_AND_EIGHT_MENDED},
-    ),
+    refuted("LR-L4f", _TEN, instead=_TEN_MENDED, mutants={"corrected": _TEN_ROUNDED}),
+    repaired("LR-L4g", _SIX_AND_EIGHT, instead=_SIX_AND_EIGHT_MENDED, mutants={"corrected": _SIX_AND_EIGHT_MENDED}),
     proved(
         "LR-L4h",
         verify=Given(lambda statement: _at_two(statement, "0.48", "0.79")),

@@ -80,7 +80,6 @@ def _search_real(printed: Formula) -> Evidence:
 
 
 def _search_below(printed: Formula) -> Evidence:
-    """S2(gamma) <= S1."""
     points = (
         {"alpha1": "1/16", "c1": c, "gamma": str(Fraction(n, 4))} for c in ("2/5", "2/3", "1/4") for n in range(4, 16)
     )
@@ -158,7 +157,6 @@ def _integer_maximum() -> Evidence:
 
 
 def _second_over_first() -> Evidence:
-    """g(2)/g(1) = (1 + alpha)/(1 + c)."""
     a, c = sp.symbols("alpha2 c2", positive=True)
     ratio = speedup(a, c, 2) / speedup(a, c, 1)
     return prove_identity(ratio - (1 + a) / (1 + c), what="g(2)/g(1) = (1 + alpha2)/(1 + c2)")
@@ -182,7 +180,6 @@ def _two_is_no_peak() -> Evidence:
 
 
 def _small_power() -> Evidence:
-    """1 - alpha**2 - alpha**2 L > 0, as e**t - 1 - t > 0 with alpha**2 = e**-t, t = 2 L."""
     t = sp.Symbol("t", positive=True)
     return prove_descent(sp.exp(t) - 1 - t, t, what="alpha**-2 - 1 - L > alpha**-2 - 1 - 2 L > 0", order=2)
 
@@ -233,20 +230,20 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "LR-L2c",
         verify=lambda: _search_real(formula_of("LR-L2c")),
-        correction_verify=lambda: async_monotone(0),
+        fix=lambda: async_monotone(0),
         mutants={"corrected": partial(_search_real, formula_of("LR-L2c", "correction_formula"))},
     ),
     refuted(
         "LR-L2d",
         verify=lambda: _search_below(formula_of("LR-L2d")),
-        correction_verify=_gap_to_unsaturated,
+        fix=_gap_to_unsaturated,
         mutants={"corrected": partial(_search_below, formula_of("LR-L2d", "correction_formula"))},
     ),
     proved("LR-L2e", verify=Given(prove_equalities), mutants={"2/c1": restated("LR-L2e", change=("1 / c1", "2 / c1"))}),
     proved_with_fix(
         "LR-L3a",
         verify=lambda: with_fix(lambda: _falls_somewhere("0"), unimodal_proof),
-        correction_verify=unimodal_proof,
+        fix=unimodal_proof,
         mutants={
             "corrected": partial(_falls_somewhere, "1/1000"),
             "sign": partial(with_fix, lambda: _falls_somewhere("0"), lambda: unimodal_proof(-1)),
@@ -262,7 +259,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     repaired(
         "LR-L3c",
-        repair=Given(lambda statement: all_of(prove_equalities(statement), unimodal_proof)),
+        fix=Given(lambda statement: all_of(prove_equalities(statement), unimodal_proof)),
         mutants={"corrected": formula_of("LR-L3c", "correction_formula")},
     ),
     proved(

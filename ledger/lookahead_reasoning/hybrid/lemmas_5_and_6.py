@@ -232,27 +232,27 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     refuted(
         "LR-L5b",
-        formula=_CONCAVE,
-        correction_formula=_RISES_THEN_FALLS,
-        correction_verify=lambda: screened(searched(_RISES_THEN_FALLS), one_peak),
+        _CONCAVE,
+        instead=_RISES_THEN_FALLS,
+        fix=lambda: screened(searched(_RISES_THEN_FALLS), one_peak),
         mutants={"corrected": _RISES_THEN_FALLS},
     ),
     repaired(
         "LR-L5c",
-        formula=_INTERIOR_ODD,
-        correction_formula=_INTERIOR,
-        repair=lambda: screened(searched(_INTERIOR), one_peak),
+        _INTERIOR_ODD,
+        instead=_INTERIOR,
+        fix=lambda: screened(searched(_INTERIOR), one_peak),
         mutants={"corrected": _INTERIOR},
     ),
     proved(
         "LR-L5d",
-        formula=_TOKEN_CORNER,
+        _TOKEN_CORNER,
         verify=lambda: screened(searched(_TOKEN_CORNER), one_peak),
         mutants={"holds": partial(searched, _corner(swap=False, claim="holds"))},
     ),
     proved(
         "LR-L5e",
-        formula=_STEP_CORNER,
+        _STEP_CORNER,
         verify=lambda: screened(searched(_STEP_CORNER), one_peak),
         mutants={"holds": partial(searched, _corner(swap=True, claim="holds"))},
     ),
@@ -260,15 +260,13 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-L6b", verify=Given(prove_equalities), mutants={"sign": restated("LR-L6b", change=("- 1 / y", "+ 1 / y"))}
     ),
-    refuted(
-        "LR-L6c", correction_verify=_peak_concave, mutants={"corrected": formula_of("LR-L6c", "correction_formula")}
-    ),
+    refuted("LR-L6c", fix=_peak_concave, mutants={"corrected": formula_of("LR-L6c", "correction_formula")}),
     proved("LR-L6d", verify=_peak_concave, mutants={"printed N": partial(_peak_concave, "formula")}),
-    corrected("LR-L6e", formula=_AT_ZERO, correction_formula=_AT_ZERO_MENDED, holds={"corrected": _AT_ZERO_MENDED}),
-    corrected("LR-L6f", formula=_AT_ONE, correction_formula=_AT_ONE_MENDED, holds={"corrected": _AT_ONE_MENDED}),
+    corrected("LR-L6e", _AT_ZERO, holds={"corrected": _AT_ZERO_MENDED}),
+    corrected("LR-L6f", _AT_ONE, holds={"corrected": _AT_ONE_MENDED}),
     proved(
         "LR-L6g",
-        formula=_DIGITS,
+        _DIGITS,
         verify=_peak,
         mutants={
             "digit of y*": partial(_peak, _digits(y="0.5693971122")),

@@ -58,7 +58,6 @@ def threshold(alpha: Fraction, c: Fraction, budget: int) -> Fraction:
 
 
 def _square_root(value: Fraction) -> Fraction:
-    """The exact square root of a square."""
     root = Fraction(isqrt(value.numerator), isqrt(value.denominator))
     assert root * root == value  # our own choice of points
     return root

@@ -67,8 +67,6 @@ def _one_of_two(scale: str) -> Evidence:
 
 
 def _wins(*, strict: bool, six: Fraction = SIX) -> Predicate:
-    """With (7), (8) (strict or not) and (6) (or a weaker bound) the best hybrid beats both single methods."""
-
     def premise(point: Synchronous, six: Fraction) -> Margin:
         return point.met(strict=strict) & point.six(six)
 
@@ -132,7 +130,6 @@ def _single_wins(printed: Predicate) -> Evidence:
 
 
 def _equivalent(*, strict: bool) -> Predicate:
-    """The hybrid beats both single methods iff (7) and (8) hold (strictly)."""
     return synchronous(
         f"the best hybrid beats both single methods exactly when (7) and (8) hold{' strictly' if strict else ''}",
         lambda point: exactly_when(point.hybrid_wins, point.met(strict=strict)),
@@ -220,10 +217,10 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved_with_fix(
         "LR-T3b",
-        formula=_WINS_PRINTED,
-        correction_formula=_WINS,
+        _WINS_PRINTED,
+        instead=_WINS,
         verify=lambda: with_fix(lambda: searched(_WINS_PRINTED), hybrid_proof),
-        correction_verify=Given(hybrid_proof),
+        fix=Given(hybrid_proof),
         mutants={
             "1.15 in (6)": partial(hybrid_proof, _wins(strict=True, six=Fraction("1.15"))),
             "1.156 in (6)": partial(hybrid_proof, _wins(strict=True, six=Fraction("1.156"))),
@@ -233,40 +230,34 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "LR-T3c",
-        formula=_TOKEN_ONLY,
+        _TOKEN_ONLY,
         verify=lambda: _single_wins(_TOKEN_ONLY),
         mutants={"holds": partial(_single_wins, _single(swap=False, claim="holds"))},
     ),
     proved(
         "LR-T3d",
-        formula=_STEP_ONLY,
+        _STEP_ONLY,
         verify=lambda: _single_wins(_STEP_ONLY),
         mutants={"holds": partial(_single_wins, _single(swap=True, claim="holds"))},
     ),
     proved(
         "LR-T3e",
-        formula=_SIX_NEEDED,
+        _SIX_NEEDED,
         verify=lambda: all_of(lambda: walked(_SIX_NEEDED), hybrid_proof),
         mutants={"weaker need": _SIX_OF_11},
     ),
     proved(
         "LR-T3f",
-        formula=_EVEN_NEEDED,
+        _EVEN_NEEDED,
         verify=lambda: all_of(lambda: walked(_EVEN_NEEDED), hybrid_proof),
         mutants={"even": _EVEN_FAILS},
     ),
-    refuted(
-        "LR-T3h",
-        formula=_SEVEN_PRINTED,
-        correction_formula=_SEVEN,
-        correction_verify=Given(_always_seven_proof),
-        mutants={"corrected": _SEVEN},
-    ),
+    refuted("LR-T3h", _SEVEN_PRINTED, instead=_SEVEN, fix=Given(_always_seven_proof), mutants={"corrected": _SEVEN}),
     repaired(
         "LR-Z2",
-        formula=_EQUIVALENT_PRINTED,
-        correction_formula=_EQUIVALENT,
-        repair=Given(_equivalence_proof),
+        _EQUIVALENT_PRINTED,
+        instead=_EQUIVALENT,
+        fix=Given(_equivalence_proof),
         mutants={"corrected": _EQUIVALENT},
     ),
 )

@@ -222,7 +222,6 @@ def _constants(statement: Predicate) -> Evidence:
 
 
 def _gap(share: int = 1) -> Evidence:
-    """F(1 - alpha**n) - R_n = n alpha**(2 n - 1) ((1 - alpha) + alpha log alpha)/(1 - alpha**n) > 0."""
     u, p, n = sp.symbols("u p n", positive=True)
     a = sp.exp(-u)  # and alpha**n = p, so n log(alpha) = log(p)
     power = p**2 / a
@@ -288,9 +287,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved_with_fix(
         "LR-T3i",
-        formula=_STATIONARY,
+        _STATIONARY,
         verify=lambda: with_fix(searched(_STATIONARY), _stationary_at_real),
-        correction_verify=_stationary_at_real,
+        fix=_stationary_at_real,
         mutants={"sign": partial(with_fix, lambda: searched(_STATIONARY), lambda: _stationary_at_real(-1))},
     ),
     proved(
@@ -300,7 +299,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "LR-T3k",
-        formula=_ENOUGH,
+        _ENOUGH,
         verify=Given(_constants),
         mutants={
             name: partial(_constants, replace(_ENOUGH, numbers={m: x + shift for m, x in _ENOUGH.numbers.items()}))

@@ -109,7 +109,6 @@ def prove_deeper_wins(what: str) -> Evidence:
 
 
 def _longer_passes() -> Evidence:
-    """g(j + m)/g(j) < 1/(1 - alpha**j): a longer pass costs more, and 1 - alpha**(j+m) < 1."""
     c, j, m, q, t = sp.symbols("c j m q t", positive=True)
     times = (1 - c + c * (j + m)) / (1 - c + c * j) - 1
     return all_of(
@@ -278,7 +277,7 @@ def _box(low: str | Fraction, *budgets: int, top: str = "4/5") -> Predicate:
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-T4a",
-        formula=_HYBRIDS,
+        _HYBRIDS,
         verify=Given(prove_only_hybrids),
         mutants={
             "lower alpha": _box("0.39", 16, 18),
@@ -286,26 +285,18 @@ CLAIMS: tuple[Claim, ...] = (
             "free draft": partial(prove_only_hybrids, _HYBRIDS, time=lambda _alpha, _c: 1),
         },
     ),
-    refuted(
-        "LR-T4b",
-        formula=_TWO_AND_TWO,
-        correction_formula=_HYBRIDS,
-        correction_verify=Given(prove_only_hybrids),
-        mutants={"corrected": _SOME},
-    ),
-    proved(
-        "LR-T4c", formula=_HYBRIDS_ODD, verify=Given(prove_only_hybrids), mutants={"thirteen": _box("0.52", 13, 17)}
-    ),
+    refuted("LR-T4b", _TWO_AND_TWO, instead=_HYBRIDS, fix=Given(prove_only_hybrids), mutants={"corrected": _SOME}),
+    proved("LR-T4c", _HYBRIDS_ODD, verify=Given(prove_only_hybrids), mutants={"thirteen": _box("0.52", 13, 17)}),
     proved(
         "LR-T4d",
-        formula=_HYBRIDS_SHARP,
+        _HYBRIDS_SHARP,
         verify=Given(_sharp),
         mutants={"lower": _box("0.4", 16, 18), "higher": _box("0.41", 16, 18)},
     ),
-    proved("LR-T4e", formula=_HYBRIDS_BELOW, verify=Given(_budgets_below_16), mutants={"twelve": _box("0.52", 14, 15)}),
+    proved("LR-T4e", _HYBRIDS_BELOW, verify=Given(_budgets_below_16), mutants={"twelve": _box("0.52", 14, 15)}),
     proved(
         "LR-T4i",
-        formula=_HYBRIDS_ABOVE,
+        _HYBRIDS_ABOVE,
         verify=Given(_upper_end),
         mutants={
             "higher": _box("0.52", 16, 18, top="0.849"),

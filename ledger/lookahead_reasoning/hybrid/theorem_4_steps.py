@@ -61,8 +61,6 @@ _HALVES_PRINTED, _HALVES = _halving_from(2), _halving_from(_BUDGET)
 
 
 def _case_split(first: str) -> Predicate:
-    """The three cases of Step 2 cover every even M >= 16 (first case M <= floor or ceil of 1/c1)."""
-
     def covered(c1: Fraction, M: Fraction) -> bool:  # noqa: N803
         top = exact.ceil_inverse(c1)
         end = exact.floor_inverse(c1) if first == "floor" else top
@@ -100,28 +98,16 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "LR-T4f",
         verify=lambda: _easy_ratio(formula_of("LR-T4f")),
-        correction_verify=Given(prove_box),
+        fix=Given(prove_box),
         mutants={"corrected": partial(_easy_ratio, formula_of("LR-T4f", "correction_formula"))},
     ),
     repaired(
         "LR-T4g",
-        formula=_HALVES_PRINTED,
-        correction_formula=_HALVES,
-        repair=lambda: prove_only_hybrids(_IN_THE_BOX),
+        _HALVES_PRINTED,
+        instead=_HALVES,
+        fix=lambda: prove_only_hybrids(_IN_THE_BOX),
         mutants={"corrected": _HALVES},
     ),
-    repaired(
-        "LR-T4h",
-        formula=_SPLIT_FLOOR,
-        correction_formula=_SPLIT,
-        repair=_case_split_proof,
-        mutants={"corrected": _SPLIT},
-    ),
-    refuted(
-        "LR-S9",
-        formula=_ANYWHERE,
-        correction_formula=_IN_THE_BOX,
-        correction_verify=Given(prove_only_hybrids),
-        mutants={"box": _IN_THE_BOX},
-    ),
+    repaired("LR-T4h", _SPLIT_FLOOR, instead=_SPLIT, fix=_case_split_proof, mutants={"corrected": _SPLIT}),
+    refuted("LR-S9", _ANYWHERE, instead=_IN_THE_BOX, fix=Given(prove_only_hybrids), mutants={"box": _IN_THE_BOX}),
 )

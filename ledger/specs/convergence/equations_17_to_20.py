@@ -29,7 +29,6 @@ def _fix_square(pair: bool = True) -> Evidence:
 
 
 def _diagonal(text: str, of: Callable[[Fraction, Fraction], Fraction]) -> Predicate:
-    """Product of the two counts of y, from the counts of the pairs."""
     return Predicate(
         text=f"product of counts = sum over distinct pairs + {text}, with counts of the pairs (y,y), (y,a), (a,y)",
         test=lambda yy, ya, ay: (yy + ya) * (yy + ay) == ya * yy + yy * ay + ya * ay + of(yy, ya) ** 2,
@@ -155,26 +154,24 @@ def _verify_equation20(linear: int = 1) -> Evidence:
 CLAIMS: tuple[Claim, ...] = (
     proved_with_fix(
         "SPECS-E17",
-        formula=_OF_THE_LETTER,
-        correction_formula=_OF_THE_PAIR,
+        _OF_THE_LETTER,
+        instead=_OF_THE_PAIR,
         verify=_verify_square,
-        correction_verify=_fix_square,
+        fix=_fix_square,
         mutants={"linear": partial(_verify_square, pair=False)},
     ),
     proved("SPECS-E18", verify=_verify_moment, mutants={"order": partial(_verify_moment, 0)}),
-    refuted(
-        "SPECS-E18b", formula=_sign(), correction_verify=_fix_sign, mutants={"minus": partial(_sign, flipped=False)}
-    ),
+    refuted("SPECS-E18b", _sign(), fix=_fix_sign, mutants={"minus": partial(_sign, flipped=False)}),
     refuted(
         "SPECS-E19a",
-        formula=_missing_one(),
-        correction_formula=two_letters(_EQUATION_19, _equation_19, widths=(1, 3)),
-        correction_verify=_verify_equation19,
+        _missing_one(),
+        instead=two_letters(_EQUATION_19, _equation_19, widths=(1, 3)),
+        fix=_verify_equation19,
         mutants={"minus-one": partial(_missing_one, subtract=True)},
     ),
     proved(
         "SPECS-E19",
-        formula=two_letters(_EQUATION_19, _equation_19, widths=(1, 3)),
+        two_letters(_EQUATION_19, _equation_19, widths=(1, 3)),
         verify=_verify_equation19,
         mutants={"cubed": partial(_verify_equation19, 3)},
     ),

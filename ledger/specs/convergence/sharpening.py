@@ -138,7 +138,7 @@ def _verify_falling(share: Fraction = Fraction(1)) -> Evidence:
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "SPECS-X1",
-        formula=two_letters("each density ratio within (kappa - 1) / n of one", within_ratio, scale=Fraction(1)),
+        two_letters("each density ratio within (kappa - 1) / n of one", within_ratio, scale=Fraction(1)),
         verify=Given(lambda statement: _verify_sharp(statement.numbers["scale"])),
         mutants={
             "faster": partial(prove_density_ratio, 2),
@@ -149,13 +149,13 @@ CLAIMS: tuple[Claim, ...] = (
     record(
         Verdict.NUMERIC,
         "SPECS-X2",
-        formula=two_letters("chi2 <= ((kappa - 1) / n)^2 / 4", _within, share=Fraction(1, 4)),
+        two_letters("chi2 <= ((kappa - 1) / n)^2 / 4", _within, share=Fraction(1, 4)),
         verify=Given(lambda statement: _verify_constant(statement.numbers["share"])),
         mutants={"1/8": partial(_verify_constant, Fraction(1, 8))},
     ),
     proved(
         "SPECS-X3",
-        formula=two_letters("every convex divergence falls from width n to n + 1", _convex_order, widths=(1, 3)),
+        two_letters("every convex divergence falls from width n to n + 1", _convex_order, widths=(1, 3)),
         verify=_verify_falling,
         mutants={"half": partial(_verify_falling, _HALF)},
     ),

@@ -239,30 +239,25 @@ def _verify_lemma7(constant: Fraction = Fraction(4)) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved("SPECS-E21", verify=_verify_equation21, mutants={"whole": partial(_verify_equation21, 1)}),
-    refuted(
-        "SPECS-L6a",
-        formula=_size(),
-        correction_verify=_verify_equation21,
-        mutants={"above": partial(_size, below=False)},
-    ),
+    refuted("SPECS-L6a", _size(), fix=_verify_equation21, mutants={"above": partial(_size, below=False)}),
     refuted(
         "SPECS-L6b",
         verify=_verify_lemma6_step,
-        correction_verify=_fix_lemma6_step,
+        fix=_fix_lemma6_step,
         mutants={"1/4": partial(_verify_lemma6_step, Fraction(1, 4))},
     ),
     proved("SPECS-L6", verify=_verify_lemma6, mutants={"quarter": partial(_verify_lemma6, 4)}),
     proved("SPECS-L7", verify=_verify_lemma7, mutants={"3": partial(_verify_lemma7, Fraction(3))}),
     proved(
         "SPECS-T4",
-        formula=_theorem_4(),
+        _theorem_4(),
         verify=Given(lambda statement: _verify_theorem4(statement.numbers["constant"])),
         mutants={"1/100": partial(_verify_theorem4, Fraction(1, 100))},
     ),
     proved("SPECS-T4b", verify=_verify_chain, mutants={"halved": partial(_verify_chain, 4)}),
     proved(
         "SPECS-T4c",
-        formula=_BEST_WIDTH,
+        _BEST_WIDTH,
         verify=Given(lambda statement: _verify_minimum(statement.numbers["constant"])),
         mutants={"1/100": partial(_verify_minimum, Fraction(1, 100))},
     ),

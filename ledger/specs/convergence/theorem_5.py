@@ -216,29 +216,21 @@ def _fix_theorem5(constant: Fraction = _CONSTANT) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved("SPECS-E22", verify=_verify_transform, mutants={"swapped": partial(_verify_transform, swapped=True)}),
-    repaired(
-        "SPECS-E23",
-        formula=_equation23(),
-        repair=_fix_equation23,
-        mutants={"factor": partial(_equation23, factor=False)},
-    ),
+    repaired("SPECS-E23", _equation23(), fix=_fix_equation23, mutants={"factor": partial(_equation23, factor=False)}),
     refuted(
-        "SPECS-T5a",
-        verify=_verify_power,
-        correction_verify=_fix_power,
-        mutants={"at-most": partial(_verify_power, at_most=True)},
+        "SPECS-T5a", verify=_verify_power, fix=_fix_power, mutants={"at-most": partial(_verify_power, at_most=True)}
     ),
     proved(
         "SPECS-T5b",
-        formula=_far(),
+        _far(),
         verify=Given(lambda statement: _verify_distance(statement.numbers["constant"])),
         mutants={name: partial(_verify_distance, 1 / Fraction(name)) for name in ("1/2", "1/45")},
     ),
     proved_with_fix(
         "SPECS-T5",
-        formula=_PRINTED_BOUND,
+        _PRINTED_BOUND,
         verify=_verify_theorem5,
-        correction_verify=_fix_theorem5,
+        fix=_fix_theorem5,
         mutants={
             "1/2": partial(_verify_theorem5, constant=Fraction(2)),
             "theta-3": partial(_verify_theorem5, printed_theta=3),

@@ -133,20 +133,15 @@ def _inside(widths: tuple[int, ...] = WIDTHS) -> Cases:
 CLAIMS: tuple[Claim, ...] = (
     refuted(
         "SPECS-DEFER",
-        formula=_hard_steps(defers=True),
-        correction_formula=_hard_steps(defers=False),
+        _hard_steps(defers=True),
+        instead=_hard_steps(defers=False),
         mutants={"once": _hard_steps(defers=False)},
     ),
     proved(
         "SPECS-BASE",
-        formula=_on_par(),
+        _on_par(),
         mutants={"never below RSD": partial(_on_par, "0", ("RSD",)), "one point": partial(_on_par, "1")},
     ),
-    proved("SPECS-RSD", formula=_undominated(), mutants={"BS(B)": partial(_undominated, "BS(B)")}),
-    refuted(
-        "SPECS-FIG4",
-        formula=_inside(),
-        correction_formula=_inside((8, 16)),
-        mutants={"wider": partial(_inside, (8, 16))},
-    ),
+    proved("SPECS-RSD", _undominated(), mutants={"BS(B)": partial(_undominated, "BS(B)")}),
+    refuted("SPECS-FIG4", _inside(), instead=_inside((8, 16)), mutants={"wider": partial(_inside, (8, 16))}),
 )

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from theory.published.specs import BENCHMARKS, TABLE_1, WIDTHS
 
-__all__ = ["CELLS", "accuracy", "main_accuracy", "seconds"]
+__all__ = ["CELLS", "accuracy", "main_accuracy", "main_seconds", "seconds"]
 
 CELLS = tuple((benchmark, width) for benchmark in BENCHMARKS for width in WIDTHS)
 
@@ -20,6 +20,11 @@ def accuracy(table: Mapping[tuple[str, int], tuple[str, ...]], method: str, benc
 def main_accuracy(method: str, benchmark: str, width: int) -> Fraction:
     """Accuracy of Table 1, Qwen pair, in percent."""
     return Fraction(TABLE_1["Qwen2.5", benchmark, method, width].accuracy)
+
+
+def main_seconds(method: str, benchmark: str, width: int) -> Fraction:
+    """Seconds of Table 1, Qwen pair."""
+    return Fraction(TABLE_1["Qwen2.5", benchmark, method, width].seconds)
 
 
 def seconds(table: Mapping[tuple[str, int], tuple[str, ...]], method: str, benchmark: str, width: int) -> Fraction:

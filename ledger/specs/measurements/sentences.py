@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import cache, partial
-from typing import Final
+from typing import Any, Final
 
 from ledger.ledger import Claim, Evidence
-from ledger.proving.cases import Cases, Predicate, grid, rows, walked
+from ledger.proving.cases import Case, Cases, Predicate, grid, rows, walked
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
 from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of, identity
-from ledger.specs.exact import decided, nonnegative
-from ledger.specs.measurements.cells import CELLS, accuracy, main_accuracy, seconds
-from theory.published.specs import BENCHMARKS, TABLE_1, TABLE_2, TABLE_4, TABLE_6, TABLE_7, WIDTHS
+from ledger.specs.exact import enumerated, nonnegative
+from ledger.specs.measurements.cells import CELLS, accuracy, main_accuracy, main_seconds, seconds
+from theory.published.specs import BENCHMARKS, TABLE_2, TABLE_4, TABLE_6, TABLE_7, WIDTHS
 
 __all__ = ["CLAIMS"]
 
@@ -75,8 +75,7 @@ def _noise(wider: bool = True) -> Cases:
 def _fix_noise() -> Evidence:
     shrinking = sum(gap["noisy"] < gap["clean"] for gap in _gaps())
     return all_of(
-        decided(shrinking == 6, what="the gap shrinks in 6 of the 9 settings", method="exact enumeration"),
-        walked(_noise(wider=False)),
+        enumerated(shrinking == 6, what="the gap shrinks in 6 of the 9 settings"), walked(_noise(wider=False))
     )
 
 
@@ -95,16 +94,16 @@ def _unharmed(after: tuple[int, ...] = tuple(_REPORTED)) -> Cases:
     )
 
 
+def _cells(**columns: tuple[Any, ...]) -> Callable[[], Iterable[Case]]:
+    """The nine settings: each column by a function of a cell and its first arguments, and the width."""
+    return rows(*[{**{name: of(*first, b, n) for name, (of, *first) in columns.items()}, "width": n} for b, n in CELLS])
+
+
 def _competitive(below: str = "2") -> Cases:
-    """With noisy rewards, points of accuracy below beam search with the large model."""
-    settings = [
-        {"specs": accuracy(TABLE_4, "SPECS", b, n), "large": accuracy(TABLE_4, "BS(B)", b, n), "width": n}
-        for b, n in CELLS
-    ]
     return Cases(
         text=f"with noisy rewards SPECS is at most {below} points below beam search with the large model",
         test=lambda specs, large, width: specs >= large - Fraction(below),
-        cases=rows(*settings),
+        cases=_cells(specs=(accuracy, TABLE_4, "SPECS"), large=(accuracy, TABLE_4, "BS(B)")),
         where="nine settings of Table 4",
         explain=lambda specs, large, width: f"{float(specs)} against {float(large)} % (width {width})",
     )
@@ -112,10 +111,9 @@ def _competitive(below: str = "2") -> Cases:
 
 def _fix_competitive() -> Evidence:
     low = [case for case in _competitive().cases() if not _competitive().holds(case)]
-    return decided(
+    return enumerated(
         len(low) == 1 and low[0]["large"] - low[0]["specs"] == Fraction("7.34"),
         what="in one of 9 settings it is 7.34 points below",
-        method="exact enumeration",
     )
 
 
@@ -124,7 +122,6 @@ def _saved(specs: str, large: str) -> Fraction:
 
 
 def _gpqa(least: Fraction = Fraction(1, 10)) -> Cases:
-    """Seconds of SPECS on GPQA below those of beam search with the large model by at least this share."""
     return Cases(
         text=f"SPECS saves at least {float(100 * least):g} % of the seconds of beam search with the large model",
         test=lambda specs, large: _saved(specs, large) >= least,
@@ -137,7 +134,7 @@ def _gpqa(least: Fraction = Fraction(1, 10)) -> Cases:
 def _fix_gpqa() -> Evidence:
     saved = [_saved(TABLE_7[n][1], TABLE_7[n][3]) for n in WIDTHS]
     good = [round(float(100 * x), 1) for x in saved] == [51.6, 5.5, 20.8]
-    return decided(good, what="savings of 51.6, 5.5 and 20.8 % at widths 4, 8 and 16", method="exact enumeration")
+    return enumerated(good, what="savings of 51.6, 5.5 and 20.8 % at widths 4, 8 and 16")
 
 
 _SMALL_START, _LARGE_RSD = "SPECS (start with small model)", "RSD (start with large model)"
@@ -146,14 +143,10 @@ _PLAIN_SCORE = "SPECS (with no log-likelihood term in score)"
 
 def _no_target(method: str = "No Target") -> Cases:
     """Accuracies of Table 2 above those of BS(S) in Table 1."""
-    settings = [
-        {"ablation": accuracy(TABLE_2, method, b, n), "small": main_accuracy("BS(S)", b, n), "width": n}
-        for b, n in CELLS
-    ]
     return Cases(
         text=f"{method} is more accurate than beam search with the small model",
         test=lambda ablation, small, width: ablation > small,
-        cases=rows(*settings),
+        cases=_cells(ablation=(accuracy, TABLE_2, method), small=(main_accuracy, "BS(S)")),
         where="nine settings of the Qwen pair",
         explain=lambda ablation, small, width: f"{float(ablation)} against {float(small)} % (MATH500, width {width})",
     )
@@ -162,24 +155,16 @@ def _no_target(method: str = "No Target") -> Cases:
 def _fix_no_target() -> Evidence:
     ahead = [accuracy(TABLE_2, "No Target", b, n) - main_accuracy("BS(S)", b, n) for b, n in CELLS]
     good = sum(gap > 0 for gap in ahead) == 7 and max(ahead) > 16 and min(ahead) == Fraction(-3, 2)
-    return decided(good, what="ahead in 7 of 9 settings, by at most 16.1 points", method="exact enumeration")
+    return enumerated(good, what="ahead in 7 of 9 settings, by at most 16.1 points")
 
 
 def _as_fast(more: Fraction = Fraction(1, 3)) -> Cases:
     """Seconds of Table 2 against those of BS(S) in Table 1."""
-    settings = [
-        {
-            "ablation": seconds(TABLE_2, "No Target", b, n),
-            "small": Fraction(TABLE_1["Qwen2.5", b, "BS(S)", n].seconds),
-            "width": n,
-        }
-        for b, n in CELLS
-    ]
     return Cases(
         text=f"without the target SPECS takes at most {float(100 * more):.0f} % longer than beam search with the small "
         "model",
         test=lambda ablation, small, width: ablation <= (1 + more) * small,
-        cases=rows(*settings),
+        cases=_cells(ablation=(seconds, TABLE_2, "No Target"), small=(main_seconds, "BS(S)")),
         where="nine settings of the Qwen pair",
         explain=lambda ablation, small, width: f"{float(ablation)} against {float(small)} s (width {width})",
     )
@@ -187,10 +172,9 @@ def _as_fast(more: Fraction = Fraction(1, 3)) -> Cases:
 
 def _fix_as_fast() -> Evidence:
     slow = [case for case in _as_fast().cases() if not _as_fast().holds(case)]
-    return decided(
+    return enumerated(
         len(slow) == 1 and round(float(slow[0]["ablation"] / slow[0]["small"]), 2) == 1.65,
         what="in one of 9 settings, by 65 %",
-        method="exact enumeration",
     )
 
 
@@ -208,14 +192,10 @@ def _worse_at_random(points: str = "5") -> Cases:
 
 def _variant(better: str, worse: str) -> Cases:
     """One row of Table 6 is more accurate than another at every width and benchmark."""
-    settings = [
-        {"first": accuracy(TABLE_6, better, b, n), "second": accuracy(TABLE_6, worse, b, n), "width": n}
-        for b, n in CELLS
-    ]
     return Cases(
         text=f"{better} is more accurate than {worse}",
         test=lambda first, second, width: first > second,
-        cases=rows(*settings),
+        cases=_cells(first=(accuracy, TABLE_6, better), second=(accuracy, TABLE_6, worse)),
         where="nine settings of Table 6",
         explain=lambda first, second, width: f"{float(first)} against {float(second)} % at width {width}",
     )
@@ -223,7 +203,7 @@ def _variant(better: str, worse: str) -> Cases:
 
 def _fix_small_start() -> Evidence:
     ahead = [accuracy(TABLE_6, _SMALL_START, b, n) > accuracy(TABLE_6, "RSD", b, n) for b, n in CELLS]
-    return decided(sum(ahead) == 8, what="more accurate than RSD in 8 of 9 settings", method="exact enumeration")
+    return enumerated(sum(ahead) == 8, what="more accurate than RSD in 8 of 9 settings")
 
 
 def _others(worse: tuple[str, ...] = (_LARGE_RSD, _PLAIN_SCORE)) -> Cases:
@@ -240,48 +220,31 @@ def _others(worse: tuple[str, ...] = (_LARGE_RSD, _PLAIN_SCORE)) -> Cases:
 CLAIMS: tuple[Claim, ...] = (
     refuted(
         "SPECS-TAU",
-        formula=_threshold(),
-        correction_formula=_threshold(-1),
-        correction_verify=_fix_threshold,
+        _threshold(),
+        instead=_threshold(-1),
+        fix=_fix_threshold,
         mutants={"reversed": partial(_threshold, -1)},
     ),
     refuted(
         "SPECS-NOISE",
-        formula=_noise(),
-        correction_formula=_noise(wider=False),
-        correction_verify=_fix_noise,
+        _noise(),
+        instead=_noise(wider=False),
+        fix=_fix_noise,
         mutants={"positive": partial(_noise, wider=False)},
     ),
+    refuted("SPECS-NOISE2", _competitive(), fix=_fix_competitive, mutants={"8": partial(_competitive, "8")}),
+    refuted("SPECS-OBS2", _unharmed(), instead=_unharmed((8,)), mutants={"8": partial(_unharmed, (8,))}),
+    refuted("SPECS-GPQA", _gpqa(), fix=_fix_gpqa, mutants={"at all": partial(_gpqa, Fraction(1, 20))}),
+    refuted("SPECS-NOTARGET", _no_target(), fix=_fix_no_target, mutants={"SPECS": partial(_no_target, "SPECS")}),
     refuted(
-        "SPECS-NOISE2",
-        formula=_competitive(),
-        correction_verify=_fix_competitive,
-        mutants={"8": partial(_competitive, "8")},
+        "SPECS-NOTARGET-s", _as_fast(), fix=_fix_as_fast, mutants={"two thirds": partial(_as_fast, Fraction(2, 3))}
     ),
-    refuted(
-        "SPECS-OBS2", formula=_unharmed(), correction_formula=_unharmed((8,)), mutants={"8": partial(_unharmed, (8,))}
-    ),
-    refuted(
-        "SPECS-GPQA", formula=_gpqa(), correction_verify=_fix_gpqa, mutants={"at all": partial(_gpqa, Fraction(1, 20))}
-    ),
-    refuted(
-        "SPECS-NOTARGET",
-        formula=_no_target(),
-        correction_verify=_fix_no_target,
-        mutants={"SPECS": partial(_no_target, "SPECS")},
-    ),
-    refuted(
-        "SPECS-NOTARGET-s",
-        formula=_as_fast(),
-        correction_verify=_fix_as_fast,
-        mutants={"two thirds": partial(_as_fast, Fraction(2, 3))},
-    ),
-    proved("SPECS-RANDOM", formula=_worse_at_random(), mutants={"6": partial(_worse_at_random, "6")}),
+    proved("SPECS-RANDOM", _worse_at_random(), mutants={"6": partial(_worse_at_random, "6")}),
     refuted(
         "SPECS-D8",
-        formula=_variant(_SMALL_START, "RSD"),
-        correction_verify=_fix_small_start,
+        _variant(_SMALL_START, "RSD"),
+        fix=_fix_small_start,
         mutants={"other RSD": partial(_variant, _SMALL_START, _LARGE_RSD)},
     ),
-    proved("SPECS-D8b", formula=_others(), mutants={"RSD": partial(_others, ("RSD",))}),
+    proved("SPECS-D8b", _others(), mutants={"RSD": partial(_others, ("RSD",))}),
 )

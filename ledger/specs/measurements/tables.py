@@ -11,7 +11,7 @@ from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, grid, rows, walked
 from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of
-from ledger.specs.exact import decided
+from ledger.specs.exact import enumerated
 from theory.published.specs import BENCHMARKS, FAMILIES, TABLE_1, TABLE_2, TABLE_3, TABLE_5, TABLE_6, WIDTHS
 
 __all__ = ["CLAIMS"]
@@ -50,16 +50,14 @@ def _fix_saving() -> Evidence:
     best, name, n = max(savings)
     at_best = (name, n) == ("MATH500", 16) and Fraction(258, 1000) < best < Fraction(259, 1000)
     slower = all(Fraction(own) > Fraction(beam) for _name, _n, own, beam in _latencies("Llama3"))
-    return decided(
+    return enumerated(
         at_best and min(savings)[0] == 0 and slower,
         what="savings of Table 1 run from 0 to 25.8 % with the Qwen pair, and all nine are negative with the Llama "
         "pair",
-        method="exact enumeration",
     )
 
 
 def _faster(family: str = "Llama3", slack: str = "1") -> Cases:
-    """Table 1, seconds per step: SPECS against beam search with the large model, times a slack."""
     steps = [
         {
             "specs_step": TABLE_1[family, name, "SPECS", n].step_seconds,
@@ -88,10 +86,9 @@ def _fix_faster() -> Evidence:
     slower = {family: sum(x > 1 for key, x in ratios.items() if key[0] == family) for family in FAMILIES}
     worst = max(ratios, key=lambda key: ratios[key])
     good = slower == {"Qwen2.5": 0, "Llama3": 8} and worst == ("Llama3", "AMC23", 16)
-    return decided(
+    return enumerated(
         good and Fraction("1.25") < ratios[worst] < Fraction("1.26"),
         what="no row of the Qwen pair is slower per step and eight of nine of the Llama pair are, by up to 25.8 %",
-        method="exact enumeration",
     )
 
 
@@ -109,7 +106,6 @@ def _contained(skip: tuple[str, str, int] | None) -> list[dict[str, str]]:
 
 @cache
 def _contains(skip: tuple[str, str, int] | None = None) -> Cases:
-    """Each step of SPECS holds the work of one of beam search with the small model."""
     return Cases(
         text="a step of SPECS takes at least as long as one of beam search with the small model",
         test=lambda specs_step, small_step: Fraction(specs_step) >= Fraction(small_step),
@@ -123,7 +119,7 @@ def _fix_contains() -> Evidence:
     here, neighbour = (TABLE_1[*_REPEATED[:2], "SPECS", n] for n in (16, 8))
     repeats = (here.step_seconds, here.share) == (neighbour.step_seconds, neighbour.share) == ("1.31", "45.5")
     return all_of(
-        decided(repeats, what="the cell has the seconds per step and the share of width 8", method="exact enumeration"),
+        enumerated(repeats, what="the cell has the seconds per step and the share of width 8"),
         walked(_contains(_REPEATED)),
     )
 
@@ -154,7 +150,7 @@ def _fix_tables() -> Evidence:
     """The other rows agree, and Table 6 repeats Table 1 for the row in question."""
     here = TABLE_6["SPECS", 16][2 * BENCHMARKS.index("MATH500") + 1]
     what = "Table 6 repeats the 15.8 s of Table 1"
-    return all_of(walked(_repeats(_OTHER)), decided(here == "15.8", what=what, method="exact enumeration"))
+    return all_of(walked(_repeats(_OTHER)), enumerated(here == "15.8", what=what))
 
 
 def _fixed(benchmark: str, width: int, column: int) -> tuple[Fraction, Fraction]:
@@ -230,49 +226,41 @@ def _comparable(below: str = "2") -> Cases:
 def _verify_comparable(below: str = "2", fewest: int = 17) -> Evidence:
     """At most so far below, and not below at all in `fewest` settings."""
     level = sum(_ahead(*setting) >= 0 for setting in itertools.product(FAMILIES, BENCHMARKS, WIDTHS))
-    return all_of(
-        walked(_comparable(below)),
-        decided(level >= fewest, what=f"and not below in {fewest}", method="exact enumeration"),
-    )
+    return all_of(walked(_comparable(below)), enumerated(level >= fewest, what=f"and not below in {fewest}"))
 
 
 CLAIMS: tuple[Claim, ...] = (
-    refuted(
-        "SPECS-TAB1",
-        formula=_saving(),
-        correction_verify=_fix_saving,
-        mutants={"26%": partial(_saving, Fraction(26, 100))},
-    ),
+    refuted("SPECS-TAB1", _saving(), fix=_fix_saving, mutants={"26%": partial(_saving, Fraction(26, 100))}),
     refuted(
         "SPECS-TAB2",
-        formula=_repeats(),
-        correction_formula=_repeats(_OTHER),
-        correction_verify=_fix_tables,
+        _repeats(),
+        instead=_repeats(_OTHER),
+        fix=_fix_tables,
         mutants={"others": partial(_repeats, _OTHER)},
     ),
     refuted(
         "SPECS-TAB1a",
-        formula=_contains(),
-        correction_formula=_contains(_REPEATED),
-        correction_verify=_fix_contains,
+        _contains(),
+        instead=_contains(_REPEATED),
+        fix=_fix_contains,
         mutants={"elsewhere": partial(_contains, _REPEATED)},
     ),
     refuted(
         "SPECS-TAB1b",
-        formula=_faster(),
-        correction_verify=_fix_faster,
+        _faster(),
+        fix=_fix_faster,
         mutants={"other pair": partial(_faster, "Qwen2.5"), "1.27": partial(_faster, "Llama3", "1.27")},
     ),
     proved(
         "SPECS-COMP",
-        formula=_comparable("2"),
+        _comparable("2"),
         verify=_verify_comparable,
         mutants={
             "never below": partial(_verify_comparable, fewest=18),
             "one point": partial(_verify_comparable, below="1"),
         },
     ),
-    proved("SPECS-SHARE", formula=_greater(), mutants={"AMC23": partial(_greater, "AMC23")}),
-    proved("SPECS-D7", formula=_kept(), mutants={"95 %": partial(_kept, "95/100"), "1 s": partial(_kept, slower="1")}),
-    proved("SPECS-D7b", formula=_spread(), mutants={"2000": partial(_spread, 2000)}),
+    proved("SPECS-SHARE", _greater(), mutants={"AMC23": partial(_greater, "AMC23")}),
+    proved("SPECS-D7", _kept(), mutants={"95 %": partial(_kept, "95/100"), "1 s": partial(_kept, slower="1")}),
+    proved("SPECS-D7b", _spread(), mutants={"2000": partial(_spread, 2000)}),
 )

@@ -18,7 +18,6 @@ import pytest
 import sympy as sp
 from stated import evaluated, stated
 
-from ledger.lookahead_reasoning.forms import stationarity
 from theory import optimum, parallelism, speedup, step_methods
 
 RELATIVE = 2e-15
@@ -141,10 +140,3 @@ def test_real_optimum_is_lambert_w() -> None:
         exact = evaluated("lambert_optimum", alpha2=alpha, c2=c)
         got = float(optimum.real_maximiser(np.array(alpha), np.array(c)))
         assert abs(sp.Rational(got) - exact) <= RELATIVE * abs(exact), (alpha, c)
-
-
-def test_lambert_w_solves_the_stationarity_condition() -> None:
-    """The statement itself: F of Lemma 3 vanishes there to 40 digits."""
-    alpha, c = sp.Rational(4, 5), sp.Rational(1, 10)
-    root = evaluated("lambert_optimum", digits=60, alpha2="4/5", c2="1/10")
-    assert abs(sp.N(stationarity(alpha, c, root), 50)) < sp.Rational(1, 10**40)

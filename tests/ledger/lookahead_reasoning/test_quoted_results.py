@@ -14,15 +14,6 @@ from ledger.lookahead_reasoning.tables import measured
 HALF = Fraction(1, 2)
 
 
-def test_switching_point_example() -> None:
-    """At c1 = 2/5, k1 = 2, alpha1 = 1/2: S1 = 1/(2/5 + 3/10), S2 = (3/4)/(1/2 + 2/5 (1/2 - 1/8 - 1/4))."""
-    c = Fraction(2, 5)
-    assert exact.f_unsaturated(HALF, c) == Fraction(10, 7)
-    assert exact.f_saturated(HALF, c, 2) == Fraction(15, 11)
-    assert exact.f_async(HALF, c, 2, switch="floor") == Fraction(10, 7)
-    assert exact.f_async(HALF, c, 2) == Fraction(15, 11)
-
-
 def test_theorem_3_tie() -> None:
     """alpha1 = 16/25, c1 = 1/5, alpha2 = 4/5, c2 = 1/9, M = 4: (7) holds with equality and (2, 2) ties with (1, 4)."""
     r1 = (1 + Fraction(16, 25)) / (1 + Fraction(1, 5))
@@ -30,14 +21,6 @@ def test_theorem_3_tie() -> None:
     token_only = exact.g(Fraction(4, 5), Fraction(1, 9), 4)
     hybrid = exact.f_sync(Fraction(16, 25), Fraction(1, 5), 2) * exact.g(Fraction(4, 5), Fraction(1, 9), 2)
     assert token_only == hybrid == Fraction(1107, 500)
-
-
-def test_threshold_above_the_constant_at_an_integer_peak() -> None:
-    """alpha2 = 1/2, c2 = 1/26: the peak is at 4 and D2(4) = (5/4)(27/26)/(29/26) = 135/116 > 1.157."""
-    assert exact.argmax_g(HALF, Fraction(1, 26), 30) == 4
-    assert exact.doubling_ratio(HALF, Fraction(1, 26), 2) == Fraction(135, 116) > Fraction(1157, 1000)
-    # the shared maximum that LR-L3b mentions
-    assert exact.g(HALF, Fraction(1, 27), 4) == exact.g(HALF, Fraction(1, 27), 5)
 
 
 def _gap_at_corner(budget: int, alpha2: Fraction) -> Fraction:

@@ -77,20 +77,6 @@ def test_a_slot_without_a_draft_seen_begins_its_first_one_at_that_drafts_neutral
     assert (slot.steps, slot.mean) == (4, 3.0)
 
 
-@given(rule=RULES, initial=st.integers(0, 9), accepted=ACCEPTED)
-def test_it_drafts_candidates_only_and_chooses_at_the_end_of_intervals_only(
-    rule: SlotRule, initial: int, accepted: list[float]
-) -> None:
-    slot = Slot(rule, initial)
-    for i, tokens in enumerate(accepted, 1):
-        before = slot.steps
-        slot.observe(min(tokens, float(before)))
-        assert slot.steps in rule.candidate_steps
-        assert -1.0 <= slot.mean <= 9.0
-        if i <= rule.warmup_batches or (i - rule.warmup_batches) % rule.update_interval:
-            assert slot.steps == before
-
-
 @given(rule=RULES, initial=st.integers(0, 9), accepted=ACCEPTED, more=st.floats(0.0, 3.0))
 def test_after_the_same_rounds_a_better_last_one_never_drafts_less(
     rule: SlotRule, initial: int, accepted: list[float], more: float
@@ -117,10 +103,6 @@ def test_a_batch_is_padded_to_the_next_graph() -> None:
     rules = {first: SlotRule(candidate_steps=steps) for first, steps in ((4, (2,)), (8, (1,)))}
     control = AdaptiveSteps(rules, 2, [1, 2, 6, 16])
     assert [control.steps(batch) for batch in (1, 4, 6, 7, 16, 17)] == [2, 2, 2, 1, 1, 1]
-
-
-def test_candidates_are_kept_rising_and_distinct() -> None:
-    assert SlotRule(candidate_steps=(3, 1, 3)).candidate_steps == (1, 3)
 
 
 def test_shares_are_those_of_the_controller_on_sequences_drawn_alone() -> None:

@@ -116,14 +116,6 @@ def test_the_rule_on_batches_comes_near_its_closed_form(batch: int, tolerance: f
     assert committed / batch / spent == pytest.approx(law.tokens / (1.0 + slope * law.rows), rel=tolerance)
 
 
-def test_the_rule_stops_where_a_token_pays_no_longer() -> None:
-    """Cheap up to two tokens beside the two of the sequences, then a hundred times as dear."""
-    alive = np.array([[0.9, 0.81], [0.1, 0.01]])
-    assert best_budget(alive, lambda tokens: np.where(tokens <= 4.0, 1.0, 100.0)) == 2
-    assert best_budget(alive, np.ones_like) == 4
-    assert best_budget(alive, lambda tokens: tokens**3) == 0
-
-
 test_impossible_arguments = refused(
     lambda arguments: verified(*arguments),
     (([1.2], 0.5), "conditional"),

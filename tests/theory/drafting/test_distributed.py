@@ -74,13 +74,6 @@ def test_a_simulated_answer_takes_the_time_of_its_runs(accepted: str, lookahead:
         assert session.commit_times[wrong[-1]] == expected  # sums of powers of two: exact
 
 
-def test_the_drafter_goes_on_while_passes_run() -> None:
-    """Two drafts between passes, two servers: passes start at 0, 0.5 and, when a server is free, at 1."""
-    answer = scripted("+++++", [1] * 5).answer(0)
-    session = run_answer(partial(distributed, lookahead=2, servers=2), answer, seconds_per_step(0.25))
-    assert session.commit_times == [1.0, 1.5, 1.5, 2.0, 2.0]
-
-
 @pytest.mark.parametrize(("name", "value"), [("lookahead", 0), ("servers", 0), ("servers", 2.5)])
 def test_impossible_counts_are_refused(name: str, value: int) -> None:
     counts = {"lookahead": 2, "servers": 2, name: value}

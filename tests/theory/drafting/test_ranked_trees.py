@@ -109,12 +109,6 @@ def test_no_tree_is_faster_on_a_machine(p: list[float], draft: float, seconds: l
     assert found.speedup == pytest.approx(target[1] / min(times), rel=1e-12)
 
 
-def test_one_rank_is_a_chain_of_leviathans_tokens() -> None:
-    best = best_tree([0.8], 6)
-    assert best.parents == (-1, 0, 1, 2, 3, 4)
-    assert best.tokens == pytest.approx((1 - 0.8**6) / 0.2, rel=1e-12)
-
-
 test_impossible_arguments_are_refused = refused(
     best_tree,
     ([0.7, 0.6], 3, "by_rank=.*at most 1 in all"),

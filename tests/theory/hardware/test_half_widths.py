@@ -65,14 +65,6 @@ def test_half_widths_are_wider_for_formats_whose_operators_were_not_measured() -
         assert half_width(GAIN, model) == half_width(GAIN, replace(model, precision=Precision()))
 
 
-def test_gains_are_less_sure_under_load_and_with_experts() -> None:
-    dense, mixed = (PassModel(gpu=gpu_named("H100"), shape=shape) for shape in (DENSE, MIXED))
-    small, large = Work(sequences=8.0), Work(sequences=9.0)
-    assert half_width(GAIN, dense, small) < half_width(GAIN, dense, large) == half_width(GAIN, dense)
-    assert half_width(GAIN, dense, small) < half_width(GAIN, mixed, small)
-    assert half_width(GAIN, mixed, large) > half_width(GAIN, dense, large)
-
-
 def test_small_models_wait_for_the_host_on_blackwell_only() -> None:
     busy = Work(sequences=256.0, context=100.0)
     for name, waits in (("B200", True), ("H100", False)):
@@ -80,16 +72,6 @@ def test_small_models_wait_for_the_host_on_blackwell_only() -> None:
         host = replace(model, engine=replace(model.engine, sequence_s=1e-4))
         assert ("waiting" in regime(ITERATION, host, busy)) == waits
         assert "waiting" not in regime(ITERATION, model, Work(sequences=1.0))
-
-
-@given(st.integers(2, 30), st.integers(1, 50), st.integers(0, 2**32 - 1))
-def test_conformal_counts_groups_alike(groups: int, rows: int, seed: int) -> None:
-    """A group that is repeated row by row weighs no more than before."""
-    errors = np.random.default_rng(seed).exponential(size=groups)
-    names = [str(i) for i in range(groups)]
-    once = conformal(errors.tolist(), names, 0.5)
-    many = conformal([*errors, *[errors[0]] * rows], [*names, *[names[0]] * rows], 0.5)
-    assert abs(sorted(errors).index(once) - sorted(errors).index(many)) <= 1
 
 
 def test_conformal_covers_a_group_that_was_left_out() -> None:

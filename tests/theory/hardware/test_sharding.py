@@ -57,12 +57,6 @@ def test_more_stages_hold_less_each_and_together_nothing_is_lost(
     assert held == pytest.approx(all_of_it if parallel.pp == 1 else ends + fullest * (all_of_it - 2.0 * ends))
 
 
-def test_one_gpu_holds_everything() -> None:
-    for shape in (DENSE, DEEPSEEK):
-        assert weight_bytes_per_gpu(shape, Precision(), Parallel()) == shape.weight_bytes(Precision())
-        assert cache_bytes_per_gpu(shape, Precision(), Parallel(), 1000) == shape.cache_bytes(1000, Precision())
-
-
 def test_heads_of_keys_and_values_are_copied_beyond_their_number() -> None:
     whole = DENSE.cache_bytes(1000, Precision())
     by_tp = {tp: cache_bytes_per_gpu(DENSE, Precision(), Parallel(tp=tp), 1000) for tp in (1, 2, 8, 16, 32)}

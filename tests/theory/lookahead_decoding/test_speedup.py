@@ -56,22 +56,9 @@ def test_compression_against_statement(alpha: float, window: int, ngram: int) ->
     assert abs(got / exact - 1) <= 32 * EPS
 
 
-def test_step_compression_against_statement() -> None:
-    exact = forms.compression(sp.Rational(19, 8), sp.Rational(5, 4))
-    assert lookahead.step_compression(2.375, 1.25) == pytest.approx(float(exact), rel=4 * EPS)
-
-
 @pytest.mark.parametrize(("w", "n", "g"), [(15, 5, 15), (5, 4, 2), (1, 2, 0)])
 def test_step_tokens_against_statement(w: int, n: int, g: int) -> None:
     assert int(lookahead.step_tokens(w, n, g)) == forms.step_tokens(w, n, g)
-
-
-@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
-@pytest.mark.parametrize("b", [1, 2, 10, 40])
-def test_a_long_draft_reaches_the_unbounded_statement(alpha: float, b: int) -> None:
-    """The finite alternating sum of the ledger against a draft of 2,000 tokens."""
-    exact = float(sp.N(forms.unbounded(_exactly(alpha), b).doit(), 50))
-    assert float(lookahead.expected_tokens_multi(alpha, 2000, b)) == pytest.approx(exact, rel=1e-13)
 
 
 def test_long_draft_stops_early_without_losing_terms() -> None:
