@@ -7,6 +7,7 @@ SPECS after Liao et al. 2025 (arXiv:2501.19324): the draft's best candidate, or 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from sim.algorithms.candidates import Candidate, Candidates, best
@@ -96,47 +97,43 @@ def _all_beams(*, width: int, keep: int, **knobs: KnobValue | None) -> int:
     return width * keep
 
 
+def _none_in_flight(**knobs: KnobValue | None) -> int:
+    return 0
+
+
 _SEARCH: Final = "Snell et al. 2025 (beam search with a process reward model); SPECS, section 4.1"
+_METHOD: Final = partial(Method, level="beam", exact=EXACT, measured=MEASURED)
 
 METHODS = (
-    Method(
+    _METHOD(
         name="beam-search",
         title="beam search, target",
         paper=_SEARCH,
-        level="beam",
         algorithm=built(beam_search, role=TARGET),
         knobs=(WIDTH, _KEEP, NOISE),
         roles=(REWARD,),
-        exact=EXACT,
-        measured=MEASURED,
         closed_form="theory.specs.beams.beam_speedup",
         in_flight=_all_beams,
         drafts_seen=_all_beams,
     ),
-    Method(
+    _METHOD(
         name="beam-search-draft",
         title="beam search, draft",
         paper=_SEARCH,
-        level="beam",
         algorithm=built(beam_search, role=DRAFT),
         knobs=(WIDTH, _KEEP, NOISE),
         roles=(DRAFT, REWARD),
-        exact=EXACT,
-        measured=MEASURED,
         closed_form="theory.specs.beams.beam_speedup",
-        in_flight=lambda **_: 0,
+        in_flight=_none_in_flight,
         drafts_seen=_all_beams,
     ),
-    Method(
+    _METHOD(
         name="rsd-beams",
         title="RSD, several beams",
         paper="Liao et al. 2025 (RSD), with several beams as in SPECS, section 4.1",
-        level="beam",
         algorithm=built(rsd_beams),
         knobs=(WIDTH, _THRESHOLD, _FIRST, NOISE),
         roles=(DRAFT, REWARD),
-        exact=EXACT,
-        measured=MEASURED,
         closed_form="theory.specs.beams.rsd_beams_speedup",
         in_flight=drafts_per_position,
     ),

@@ -9,6 +9,7 @@ al. 2025 (arXiv:2504.07891), RSD Liao et al. 2025 (arXiv:2501.19324), here on a 
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 from typing import Any, Final, Literal
 
 from sim.algorithms.candidates import together, written_by_target
@@ -84,33 +85,33 @@ def _chosen(drafts: list[Generate]) -> Generator[Action, Any, int | None]:
     return taken
 
 
-_EXACT: Final = "the speedup for constant step times and independent acceptance"
-_MEASURED: Final = "step lengths, scores and truth of the drafts along recorded answers; engine timings"
+_METHOD: Final = partial(
+    Method,
+    level="step",
+    exact="the speedup for constant step times and independent acceptance",
+    measured="step lengths, scores and truth of the drafts along recorded answers; engine timings",
+)
 _GRADE: Final = Knob(
     name="threshold", kind="number", default=7.0, low=0.0, high=9.0, help="least grade of an accepted draft, 0 to 9"
 )
 
 METHODS = (
-    Method(
+    _METHOD(
         name="spec-reason",
         title="SpecReason",
         paper="Pan et al. 2025 (SpecReason); ConfSpec, sections 3.2 and 5.1",
-        level="step",
         algorithm=built(graded_drafts, role=SCORER),
         knobs=(
             _GRADE,
             Knob(name="first", kind="integer", default=0, low=0, help="steps at the beginning that the target writes"),
         ),
         roles=(DRAFT, SCORER),
-        exact=_EXACT,
-        measured=_MEASURED,
         closed_form="theory.step_methods.graded_speedup",
     ),
-    Method(
+    _METHOD(
         name="rsd",
         title="RSD",
         paper="Liao et al. 2025 (Reward-guided Speculative Decoding), single path; ConfSpec, section 5.1",
-        level="step",
         algorithm=built(graded_drafts, role=REWARD),
         knobs=(
             Knob(
@@ -118,15 +119,12 @@ METHODS = (
             ),
         ),
         roles=(DRAFT, REWARD),
-        exact=_EXACT,
-        measured=_MEASURED,
         closed_form="theory.step_methods.graded_speedup",
     ),
-    Method(
+    _METHOD(
         name="spec-cot",
         title="SpecCoT",
         paper="Shi et al. 2025 (SpecCoT); ConfSpec, sections 3.2 and 5.1",
-        level="step",
         algorithm=built(best_of_drafts),
         knobs=(
             Knob(name="width", kind="integer", default=3, low=1, high=64, help="drafts per position, in parallel"),
@@ -140,8 +138,6 @@ METHODS = (
             ),
         ),
         roles=(DRAFT, SCORER),
-        exact=_EXACT,
-        measured=_MEASURED,
         closed_form="theory.step_methods.best_of_speedup",
     ),
 )

@@ -172,6 +172,10 @@ def _build(
     return partial(lookahead_async, k1=k1, width=width, rules=PRESETS[rules], check=check)
 
 
+def _most_distributed(*, lookahead: int, servers: int, **knobs: object) -> int:
+    return lookahead * servers
+
+
 def _build_distributed(
     *, lookahead: int, servers: int, verifier: str, threshold: float | None, gamma: float
 ) -> Callable[[Step], Algorithm]:
@@ -216,7 +220,7 @@ METHODS = (
         "are tokens",
         measured="step lengths, acceptance and scores along recorded answers; engine timings",
         closed_form="theory.drafting.distributed.dsi_speedup",
-        in_flight=lambda lookahead, servers, **_: lookahead * servers,
+        in_flight=_most_distributed,
         ablation=True,  # over steps it is LR async whose target steps wait for each other: for comparison
     ),
 )
