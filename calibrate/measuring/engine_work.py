@@ -37,17 +37,22 @@ async def work_done(
     work = {}
     for name, stats in statistics.items():
         others = united(span for other, spans in working.items() if other != name for span in spans)
-        spent, woken = outside.get(name, ()), _after_a_rest(stats)
-        iterations, iterations_s = _shared(stats.iterations, others)
-        passes, passes_s = _shared(stats.passes, others)
-        prefills, prefills_s = _shared(stats.prefills, others)
-        work[name] = InUse(
-            **dict(_work(stats.iterations, stats.passes, stats.prefills, woken)),
-            request=RequestSums(len(spent), sum(spent)),
-            beside=_work(iterations, passes, prefills, woken),
-            shared_s=iterations_s + passes_s + prefills_s,
-        )
+        work[name] = _in_use(stats, others, outside.get(name, ()))
     return work
+
+
+def _in_use(statistics: EngineStatistics, others: Sequence[tuple[float, float]], outside: Sequence[float]) -> InUse:
+    woken = _after_a_rest(statistics)
+    everything = _work(statistics.iterations, statistics.passes, statistics.prefills, woken)
+    iterations, iterations_s = _shared(statistics.iterations, others)
+    passes, passes_s = _shared(statistics.passes, others)
+    prefills, prefills_s = _shared(statistics.prefills, others)
+    return InUse(
+        **dict(everything),
+        request=RequestSums(len(outside), sum(outside)),
+        beside=_work(iterations, passes, prefills, woken),
+        shared_s=iterations_s + passes_s + prefills_s,
+    )
 
 
 def _after_a_rest(statistics: EngineStatistics) -> frozenset[float]:

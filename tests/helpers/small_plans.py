@@ -30,14 +30,16 @@ def remote_plan(models: RemoteModels, n: int = 2, n_texts: int = 0, **options: A
     return CalibrationPlan(models=models, problems=problems[:n], texts=problems[n:], **known | options)
 
 
-def _small(engine: MeasureOptions, **options: Any) -> CalibrationPlan:
-    """A plan with timings of the batches asked for, a short warm-up, and no patience with servers."""
-    timings = replace(OPTIONS, batches=engine.batches)
-    return CalibrationPlan(engine=timings, warm_up_s=0.02, **{**options, "patience_s": 0.0})
+class _Small(CalibrationPlan):
+    """Makes plans with timings of the batches asked for, a short warm-up, and no patience with servers."""
+
+    def __new__(cls, engine: MeasureOptions, **options: Any) -> CalibrationPlan:  # type: ignore[misc]
+        timings = replace(OPTIONS, batches=engine.batches)
+        return CalibrationPlan(engine=timings, warm_up_s=0.02, **{**options, "patience_s": 0.0})
 
 
 PATCHES = {
-    "calibrate.measuring.plan.CalibrationPlan": _small,
+    "calibrate.measuring.plan.CalibrationPlan": _Small,
     "calibrate.measuring.from_outside.tolerated": lambda seconds: math.inf,  # nothing is measured again for being late
     "calibrate.loads.levels._SECONDS": (0.2, 6.0),
     "calibrate.models.servers.HttpConfig.of": partial(HttpConfig.of, backoff_s=0.001),

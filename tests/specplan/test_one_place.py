@@ -26,7 +26,6 @@ OPENED: dict[str, str] = {
     "calibrate/measuring/assembly.py": "/proc/cpuinfo",
     "calibrate/measuring/noise.py": "/proc/stat",
     "calibrate/pair/__init__.py": "tokenizers of two folders, compared byte for byte",
-    "calibrate/pair/widening/folder.py": "the temporary folder of an output",
     "calibrate/pair/widening/pair.py": "the temporary folder of an output",
     "calibrate/engines/sentence_encoder.py": "a pipe to our own process",
     "calibrate/engines/torch/model.py": "a tokenizer that was loaded already, hashed",

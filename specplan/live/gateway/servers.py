@@ -24,7 +24,6 @@ from calibrate.running.wall_clock import StepLimits, WallClock
 from sim.configuration import Configuration
 from sim.operations import Generate, Operation
 from sim.roles import CHOOSER, DRAFT, EMBEDDING, GATE, JUDGE, REWARD, SCORER, TARGET
-from specplan.live.gateway.direct import DirectWire
 from specplan.live.gateway.plans import SPECULATIVE, RequestDefaults, ServingPlan, helpers_of
 from specplan.live.gateway.requests import AnswerRequest
 from theory.errors import CalibrationError, ParameterError
@@ -215,12 +214,6 @@ class Servers:
         return {TARGET: self._models.speculation(token, settings)}
 
 
-class _Engine(OpenAIEngine):
-    def __init__(self, config: HttpConfig) -> None:
-        super().__init__(config)
-        self.wire = DirectWire(config)
-
-
 @asynccontextmanager
 async def opened(endpoints: Endpoints, models: RemoteModels, plan: ServingPlan) -> AsyncIterator[Servers]:
     """Connect to the servers that the plan needs, and close the connections at the end.
@@ -239,7 +232,7 @@ async def opened(endpoints: Endpoints, models: RemoteModels, plan: ServingPlan) 
         )
 
     async def start(role: str, endpoint: str, retries: int) -> OpenAIEngine:
-        engine = await _Engine.start(config_of(role, endpoint, retries))
+        engine = await OpenAIEngine.start(config_of(role, endpoint, retries))
         engine.keep_nothing()
         engines.append(engine)
         return engine

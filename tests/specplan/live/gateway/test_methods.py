@@ -11,7 +11,8 @@ from collections import Counter
 import pytest
 from httpx import AsyncClient
 from openai import AsyncOpenAI
-from openai_server import Planted, draw
+from openai_server import Planted
+from planted_answers import draw
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
