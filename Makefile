@@ -71,13 +71,9 @@ vllm-packages: $(VLLM_PACKAGES)
 setup-vllm: $(VLLM_STAMP)
 
 # Only the files that have such tests are collected: importing all others takes as long as starting an engine.
-# Two groups side by side: servers start on one core each.
 test-vllm: setup-vllm
-	@$(MAKE) --jobs=2 --output-sync=target vllm-tests-specplan vllm-tests-calibrate vllm-tests-workshop
-
-vllm-tests-%:
 	$(VLLM_VENV)/bin/python -m pytest -m "vllm and not long" --durations=10 \
-		$$(grep -rl --include='test_*.py' 'pytest\.mark\.vllm' tests/$* | sort)
+		$$(grep -rl --include='test_*.py' 'pytest\.mark\.vllm' tests/calibrate tests/specplan tests/workshop | sort)
 
 check: setup
 	$(BIN)/ruff format --check .
