@@ -138,6 +138,7 @@ _LATENT: Final = {
 }
 # Printed by benchmarks.fit_mixers from tables of vLLM 0.24.0 and a nightly build (Kimi-K3). Choosing single tokens was
 # timed from the host, as latent attention was; of it the share is taken that servers of DeepSeek-R1 show of the latter.
+# Compressed attention: prompts and decoding, of SGLang 0.5.14 as well.
 _STATES: Final = {
     "NVIDIA H100 SXM": StateRates(5.35e-6, 2.87e12, 1.54e-5, 1.63e13, 51.0),
     "NVIDIA H200 SXM": StateRates(5.66e-6, 3.82e12, 1.52e-5, 1.75e13, 56.0),

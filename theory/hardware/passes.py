@@ -170,10 +170,8 @@ class PassModel:
         stages after each other take as long as the whole model: of a batch for each stage every sequence gets a token
         in that time.
         """
-        dp, batches = (
-            self.parallel.dp,
-            self.parallel.batches(work.sequences + (work.prompts * bool(work.prefill_tokens))),
-        )
+        dp, prompts = self.parallel.dp, work.prompts if work.prefill_tokens else 0.0
+        batches = self.parallel.batches(work.sequences + prompts)
         if dp == 1 and batches == 1.0:
             return work
         return replace(
