@@ -1,8 +1,8 @@
 """Tables of operators timed alone, as `theory.hardware.operators` sees them, and fits of a GPU's constants to them.
 
-Tables of NVIDIA aiconfigurator (vLLM 0.24.0, of the A100 0.14.0, two of SGLang and TensorRT-LLM from the installed
-package aiconfigurator-core; Apache-2.0), which are not part of the project. Every
-time is asked of the operators themselves, so that no formula stands here twice.
+Tables of NVIDIA aiconfigurator (vLLM 0.24.0, of the A100 0.14.0; Apache-2.0), which are not part of the project: as
+files, and what these lack from the installed package aiconfigurator-core. Every time is asked of the operators
+themselves, so that no formula stands here twice.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import gzip
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from functools import partial
 from importlib.resources import files
@@ -38,10 +38,21 @@ FILES: Final = {
     "NVIDIA B200 SXM": "b200_sxm",
     "NVIDIA A100 SXM": "a100_sxm",
     "NVIDIA L40S": "l40s",
+    "NVIDIA RTX PRO 6000": "rtx_pro_6000_server",
 }
 """GPU -> its name in the tables' file names."""
-_OTHERS: Final = {"sglang": "0.5.14", "trtllm": "1.3.0rc20"}
-"""Engines besides vLLM, with the version of their tables in aiconfigurator-core 0.12.0."""
+_VERSIONS: Final = {"vllm": "0.24.0", "sglang": "0.5.14", "trtllm": "1.3.0rc20", "nccl": "2.29.2"}
+"""Engines, and the library of sums, with the version of their tables in aiconfigurator-core 0.12.0."""
+_IN_BF16: Final = {"attn_dtype": "bfloat16", "kv_cache_dtype": "bfloat16", "window_size": "0"}
+_PACKAGED: Final[Mapping[str, tuple[str, str, Mapping[str, str]]]] = {
+    "gemm_bf16": ("gemm", "gemm", {"gemm_dtype": "bfloat16"}),
+    "gemm_fp8": ("gemm", "gemm", {"gemm_dtype": "fp8"}),
+    "gemm_nvfp4": ("gemm", "gemm", {"gemm_dtype": "nvfp4"}),
+    "gen_attn_bf16": ("attention", "generation_attention", _IN_BF16),
+    "ctx_attn_bf16": ("attention", "context_attention", _IN_BF16),
+    "moe": ("moe", "moe", {"moe_ep_size": "1"}),
+}
+"""Table of vLLM by its name as a file -> operator and table in the package, and the values that its rows have."""
 _MOST: Final = 1500
 """Rows of a table that are looked at, spread evenly over it."""
 _FOLDS: Final = 5
@@ -68,13 +79,18 @@ class Table:
 def tables(folder: Path, gpu: str) -> Iterator[Table]:
     """All tables of a GPU in the folder."""
     stem = FILES[gpu]
-    for arithmetic in ("bf16", "fp8"):
-        path = folder / f"aic_gemm_{arithmetic}_{stem}.csv.gz"
-        if path.exists():
-            yield _products(_read(path), arithmetic)
-    yield _attention([row for kind in ("gen", "ctx") for row in _read(folder / f"aic_{kind}_attn_bf16_{stem}.csv.gz")])
-    experts = _read(folder / f"aic_moe_{stem}.csv.gz")
-    known = {"bfloat16": "bf16", "fp8_block": "fp8-block", "fp8": "fp8", "w4a16_mxfp4": "mxfp4"}
+    for arithmetic in ("bf16", "fp8", "nvfp4"):
+        found = _rows(folder, stem, f"gemm_{arithmetic}")
+        if found:
+            yield _products(found, arithmetic)
+    attention = [row for kind in ("gen", "ctx") for row in _rows(folder, stem, f"{kind}_attn_bf16")]
+    if attention:
+        yield _attention(attention)
+    experts = _rows(folder, stem, "moe")
+    if all(row["moe_dtype"] != "fp8_block" for row in experts):
+        others = _package_rows(stem, "moe", "sglang", "moe")
+        experts += [row for row in others if (row["moe_dtype"], row["moe_ep_size"]) == ("fp8_block", "1")]
+    known = {"bfloat16": "bf16", "fp8_block": "fp8-block", "fp8": "fp8", "w4a16_mxfp4": "mxfp4", "nvfp4": "nvfp4"}
     for timed, name in known.items():
         rows = [row for row in experts if row["moe_dtype"] == timed and _served(row)]
         if rows and (name != "fp8" or "fp8-block" in GPUS[gpu].experts):  # else experts in fp8 are block-wise ones
@@ -82,7 +98,7 @@ def tables(folder: Path, gpu: str) -> Iterator[Table]:
     if (folder / f"aic_mla_gen_{stem}.csv.gz").exists():
         yield _latent([row for kind in ("gen", "ctx") for row in _read(folder / f"aic_mla_{kind}_{stem}.csv.gz")])
     for n_gpus in (2, 4, 8):
-        rows = _best_sums(folder / "aic_allreduce.csv", stem, n_gpus)
+        rows = _best_sums(folder, stem, n_gpus)
         if rows:
             yield _sums(f"sums of {n_gpus}", rows, "sums", n_gpus)
     yield from _packaged(gpu)
@@ -95,27 +111,42 @@ def _packaged(gpu: str) -> Iterator[Table]:
     Hopper and over 200 us on Blackwell, which no server shows.
     """
     stem = FILES[gpu]
-    products = [row for engine in _OTHERS for row in _package_rows(stem, "gemm", engine, "gemm_perf")]
+    products = [row for engine in ("sglang", "trtllm") for row in _package_rows(stem, "gemm", engine, "gemm")]
     in_blocks = [row for row in products if row["gemm_dtype"] == "fp8_block"]
     if in_blocks and "fp8-block" in GPUS[gpu].products:
-        yield _products(sorted(in_blocks, key=lambda row: crc32(repr(row).encode())), "fp8-block")
+        yield _products(sorted(in_blocks, key=_shuffled), "fp8-block")
+    sums = _package_rows(stem, "comm", "trtllm", "custom_allreduce")
     for n_gpus in (2, 4, 8):
-        sums = list(_package_rows(stem, "comm", "trtllm", "custom_allreduce_perf"))
         rows = [row for row in sums if row["num_gpus"] == str(n_gpus) and 1024 <= int(row["message_size"]) <= 2**27]
         if rows and n_gpus in GPUS[gpu].fused_sums:
             yield _sums(f"fused sums of {n_gpus}", rows, "fused_sums", n_gpus)
 
 
-def _package_rows(stem: str, operator: str, engine: str, table: str) -> Iterator[Row]:
-    """Rows of a table of the package, as text like those of the files."""
+def _rows(folder: Path, stem: str, name: str) -> list[Row]:
+    """Rows of a table of vLLM: of the file, or of the package."""
+    path = folder / f"aic_{name}_{stem}.csv.gz"
+    if path.exists():
+        return _read(path)
+    operator, table, values = _PACKAGED[name]
+    rows = _package_rows(stem, operator, "vllm", table)
+    return sorted((row for row in rows if values.items() <= row.items()), key=_shuffled)
+
+
+def _shuffled(row: Row) -> int:
+    """What rows are sorted by that stand in the order of their sizes, before they are thinned."""
+    return crc32(repr(row).encode())
+
+
+def _package_rows(stem: str, operator: str, engine: str, table: str) -> list[Row]:
+    """Rows of a table of the package, as text like those of the files; none where there is no such table."""
     if find_spec("aiconfigurator_core") is None:
-        return
+        return []
     from pyarrow.parquet import read_table
 
-    path = Path(str(files("aiconfigurator_core"))) / "systems" / "data" / stem / operator / engine / _OTHERS[engine]
-    if (path / f"{table}.parquet").exists():
-        for row in read_table(path / f"{table}.parquet").to_pylist():
-            yield {name: str(value) for name, value in row.items()}
+    folder = Path(str(files("aiconfigurator_core"))) / "systems" / "data" / stem / operator / engine
+    path = folder / _VERSIONS[engine] / f"{table}_perf.parquet"
+    rows = read_table(path).to_pylist() if path.exists() else []
+    return [{name: str(value) for name, value in row.items()} for row in rows]
 
 
 def log_errors(table: Table, gpu: Gpu, chosen: Iterable[int] | None = None) -> Array:
@@ -185,12 +216,13 @@ def _table(
 
 def _products(rows: list[Row], arithmetic: str) -> Table:
     """Products of at most 8192 rows with weights as large models have them."""
+    key = "fp4" if arithmetic == "nvfp4" else arithmetic
 
     def put(gpu: Gpu, values: Sequence[float]) -> Gpu:
-        return replace(gpu, products={**gpu.products, arithmetic: _with(rates(gpu), values)})
+        return replace(gpu, products={**gpu.products, key: _with(rates(gpu), values)})
 
     def rates(gpu: Gpu) -> ProductRates:
-        return gpu.products.get(arithmetic, gpu.products[FORMATS[arithmetic].arithmetic])
+        return gpu.products[key]
 
     def is_large(row: Row) -> bool:
         n, k = int(row["n"]), int(row["k"])
@@ -255,17 +287,20 @@ def _latent(rows: list[Row]) -> Table:
     return _table("latent attention", "", rows, ("num_heads",), lambda gpu: astuple(gpu.latent), put)
 
 
-def _best_sums(path: Path, stem: str, n_gpus: int) -> list[Row]:
+def _best_sums(folder: Path, stem: str, n_gpus: int) -> list[Row]:
     """The faster of the libraries by size, 1 KiB to 128 MiB, inside a CUDA graph where that is said."""
     best: dict[int, Row] = {}
-    with path.open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            size = int(float(row["message_size"]))
-            alike = (row["system"], row["num_gpus"]) == (stem, str(n_gpus)) and "eager" not in row["kernel_source"]
-            if not alike or not 1024 <= size <= 2**27:
-                continue
-            if size not in best or float(row["latency"]) < float(best[size]["latency"]):
-                best[size] = row
+    with (folder / "aic_allreduce.csv").open(encoding="utf-8") as file:
+        rows: list[Row] = [row for row in csv.DictReader(file) if row["system"] == stem]
+    if not rows:
+        by_nccl = [row for row in _package_rows(stem, "comm", "nccl", "nccl") if row["op_name"] == "all_reduce"]
+        rows = [*_package_rows(stem, "comm", "vllm", "custom_allreduce"), *by_nccl]
+    for row in rows:
+        size = int(float(row["message_size"]))
+        if row["num_gpus"] != str(n_gpus) or "eager" in row["kernel_source"] or not 1024 <= size <= 2**27:
+            continue
+        if size not in best or float(row["latency"]) < float(best[size]["latency"]):
+            best[size] = row
     return [best[size] for size in sorted(best)]
 
 

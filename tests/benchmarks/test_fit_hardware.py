@@ -16,21 +16,26 @@ from theory.hardware.gpus import GPUS
 OPERATORS = {
     "products bf16": 0.12,
     "products fp8": 0.16,
+    "products fp8_block": 0.15,
+    "products nvfp4": 0.11,
     "attention": 0.12,
     "experts bf16": 0.16,
     "experts fp8": 0.14,
     "experts fp8-block": 0.15,
     "experts mxfp4": 0.14,
+    "experts nvfp4": 0.11,
     "latent attention": 0.15,
     "sums of 2": 0.06,
     "sums of 4": 0.14,
     "sums of 8": 0.22,
 }
-"""Bounds of the mean absolute relative error on each of the five GPUs."""
+"""Bounds of the mean absolute relative error on each GPU."""
 
 
 @pytest.mark.parametrize("gpu", sorted(operators.FILES))
 def test_errors_of_operators_are_within_what_is_said(gpu: str) -> None:
+    if gpu == "NVIDIA RTX PRO 6000":  # of which there are no files
+        pytest.importorskip("aiconfigurator_core")
     found = dict(fit.operator_errors(public_tables() / "hardware", gpu))
     assert {"products bf16", "attention", "experts bf16", "sums of 2"} <= set(found)
     for name, most in OPERATORS.items():

@@ -119,15 +119,15 @@ _PRICED: Final = (
     # Fitted to 0.15.1 (as 0.12.0), and to 0.18.0, 0.19.0, 0.24.0 and a nightly together. 0.16.0 and 0.17.0 were
     # measured with MiniMax-M2.5 only, which 0.18.0 made faster. Dense layers are those of 0.18.0.
     _vllm(version="0.12.0", norm_s=0.0, expert_norm_s=1.08e-5, sequence_s=4.4e-6, ungraphed_s=4.4e-3),
-    _vllm(version="0.16.0", norm_s=0.0, expert_norm_s=2.12e-5, sequence_s=1.21e-5, ungraphed_s=5.4e-3),
-    _vllm(version="0.17.0", norm_s=0.0, expert_norm_s=1.40e-5, sequence_s=2.0e-5, ungraphed_s=5.7e-3),
+    _vllm(version="0.16.0", norm_s=0.0, expert_norm_s=2.15e-5, sequence_s=1.23e-5, ungraphed_s=5.4e-3),
+    _vllm(version="0.17.0", norm_s=0.0, expert_norm_s=1.42e-5, sequence_s=2.02e-5, ungraphed_s=5.7e-3),
     _vllm(
         version="0.18.0",
         until="0.24",
         norm_s=0.0,
         expert_norm_s=8.2e-6,
-        sequence_s=3.9e-6,
-        ungraphed_s=9.1e-3,
+        sequence_s=4.0e-6,
+        ungraphed_s=1.01e-2,
         ungraphed_decoding_s=7.2e-3,  # with what a drafted token takes
     ),
     # development versions of 2025, measured with gpt-oss; dense layers are those of 1.0.0
@@ -149,13 +149,13 @@ _PRICED: Final = (
         name="sglang",
         version="0.5.6",
         until="0.5",
-        norm_s=2.4e-6,
-        expert_norm_s=3.2e-6,
+        norm_s=5.2e-6,
+        expert_norm_s=2.2e-6,
         # from the cookbook's Qwen3.8-27B on GB300, one answer at a time, and prompts of its pplx-decider-27B
         recurrent_s=2.0e-5,
         recurrent_prompt_s=3.3e-4,
         states=5.0,
-        sequence_s=1.59e-5,
+        sequence_s=1.66e-5,
         # not told apart by batches of up to 8, and more than nothing: else speculation would gain at any batch
         verified_s=1e-5,
         apart=True,
@@ -163,7 +163,7 @@ _PRICED: Final = (
         round_s=9.2e-4,
         draft_pass_s=5.05e-5,
         tree_s=_TREE_S,
-        ungraphed_s=4.0e-4,
+        ungraphed_s=0.0,
     ),
 )
 ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(

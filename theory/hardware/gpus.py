@@ -105,22 +105,29 @@ _PRODUCTS: Final = {
     "NVIDIA H100 SXM": {
         "bf16": ProductRates(3.80e-6, 2.96e12, 8.09e14, 2.73),
         "fp8": ProductRates(5.50e-6, 2.74e12, 1.34e15, 2.5, 2.48e-9, 3.65e11),
-        "fp8-block": ProductRates(6.28e-6, 2.95e12, 1.20e15, 1.0),
+        "fp8-block": ProductRates(4.42e-6, 2.86e12, 1.45e15, 1.82, 1.02e-9, 5.13e11, 256.0, 256.0),
     },
     "NVIDIA H200 SXM": {
         "bf16": ProductRates(4.10e-6, 4.06e12, 8.02e14, 3.12),
         "fp8": ProductRates(5.55e-6, 3.77e12, 1.49e15, 1.89, 2.47e-9, 3.51e11),
-        "fp8-block": ProductRates(6.53e-6, 3.89e12, 1.13e15, 1.0),
+        "fp8-block": ProductRates(4.34e-6, 3.96e12, 1.44e15, 1.57, 1.02e-9, 5.67e11, 256.0, 256.0),
     },
     "NVIDIA B200 SXM": {
         "bf16": ProductRates(3.59e-6, 6.32e12, 1.63e15, 2.44),
         "fp8": ProductRates(5.54e-6, 6.49e12, 4.06e15, 1.34, 1.17e-9, 4.06e11, 512.0, 256.0),
-        "fp8-block": ProductRates(7.74e-6, 6.36e12, 2.92e15, 1.2),
+        "fp8-block": ProductRates(5.96e-6, 6.46e12, 3.48e15, 1.93, 7.9e-10, 1.73e12, 256.0, 256.0),
+        "fp4": ProductRates(6.66e-6, 6.0e12, 4.94e15, 2.3, 5.97e-10, 2.53e12, 256.0, 256.0),
     },
     "NVIDIA A100 SXM": {"bf16": ProductRates(5.77e-6, 1.55e12, 2.63e14, 1.65)},
     "NVIDIA L40S": {
         "bf16": ProductRates(3.98e-6, 7.04e11, 2.29e14, 2.17),
         "fp8": ProductRates(6.04e-6, 6.33e11, 4.14e14, 3.35, 4.19e-9, 2.83e11),
+    },
+    "NVIDIA RTX PRO 6000": {
+        "bf16": ProductRates(2.0e-6, 1.53e12, 4.01e14, 1.62),
+        "fp8": ProductRates(4.03e-6, 1.47e12, 9.52e14, 3.24, 1.47e-9, 3.04e11, 256.0, 256.0),
+        "fp8-block": ProductRates(5.79e-6, 1.76e12, 6.71e14, 1.52, 2.52e-9, 1.87e11, 128.0, 128.0),
+        "fp4": ProductRates(5.88e-6, 1.23e12, 1.47e15, 100.0, 3.46e-9, 1.09e12, 256.0, 256.0),
     },
 }
 _ATTENTION: Final = {
@@ -128,6 +135,9 @@ _ATTENTION: Final = {
     "NVIDIA H200 SXM": AttentionRates(1.20e-5, 2.37e-8, 4.32e12, 2.11e12, 9.37e14, 1.14, 128.0, packed=True),
     "NVIDIA B200 SXM": AttentionRates(9.66e-6, 1.04e-8, 7.29e12, 2.03e12, 2.70e15, 9.6, 256.0, packed=False),
     "NVIDIA A100 SXM": AttentionRates(1.23e-5, 3.26e-8, 1.66e12, 1.95e12, 1.96e14, 1.31, 64.0, False, 2.32e10, 6.02e-6),
+    "NVIDIA RTX PRO 6000": AttentionRates(
+        8.91e-6, 2.11e-8, 1.93e12, 3.79e12, 3.42e14, 1.37, 64.0, False, 2.63e10, 3.79e-6
+    ),
     "NVIDIA L40S": AttentionRates(8.86e-6, 3.04e-8, 7.38e11, 3.02e12, 2.06e14, 2.07, 64.0, False, 3.01e10, 3.10e-6),
 }
 # The overhead is that of served DeepSeek-R1; operators timed alone took 96, 94 and 30 us.
@@ -143,6 +153,8 @@ _STATES: Final = {
     "NVIDIA H100 SXM": StateRates(5.35e-6, 2.87e12, 1.54e-5, 1.63e13, 51.0),
     "NVIDIA H200 SXM": StateRates(5.66e-6, 3.82e12, 1.52e-5, 1.75e13, 56.0),
     "NVIDIA B200 SXM": StateRates(6.01e-6, 5.63e12, 2.47e-5, 1.97e13, 50.0),
+    # prompts of gated delta nets; decoding, timed on states that its large cache holds, as the H100, by the data sheets
+    "NVIDIA RTX PRO 6000": StateRates(5.35e-6, 1.54e12, 2.3e-5, 4.62e12, 7.5),
 }
 _SPARSE: Final = {
     "NVIDIA H100 SXM": SparseRates(4.9e-5, 7.7e-6, 5.1e-5, 3.5e-5, 1.4e-8, 5.0e14, 2.38e12),
@@ -179,6 +191,13 @@ _EXPERTS: Final = {
         "fp8": ExpertRates(16.1e-6, 6.95e11, 4.18e14, 5.29e11),
         "widened": ExpertRates(23.4e-6, 6.73e11, 1.70e14, 4.57e11),
     },
+    "NVIDIA RTX PRO 6000": {
+        "bf16": ExpertRates(31.7e-6, 1.59e12, 1.81e14, 9.53e11),
+        "fp8": ExpertRates(33.1e-6, 1.58e12, 3.41e14, 9.27e11),
+        "fp8-block": ExpertRates(22.6e-6, 1.57e12, 5.48e14, 1.31e12),
+        "widened": ExpertRates(15.9e-6, 1.41e12, 1.96e14, 6.72e11),
+        "fp4": ExpertRates(48.1e-6, 1.46e12, 1.43e15, 8.39e11),
+    },
 }
 _SUMS: Final = {
     "NVIDIA H100 SXM": {
@@ -206,6 +225,11 @@ _SUMS: Final = {
         4: SumRates(1.10e-5, 2.88e9, 3.14e-5, 3.63e9),
         8: SumRates(2.08e-5, 7.28e8, 2.08e-5, 7.28e8),
     },
+    "NVIDIA RTX PRO 6000": {
+        2: SumRates(4.44e-6, 1.97e10, 1.79e-5, 3.71e10),
+        4: SumRates(3.64e-5, 1.66e10, 1.28e-5, 9.49e9),
+        8: SumRates(6.9e-5, 3.4e9, 2.45e-5, 5.38e9),
+    },
 }
 
 _FUSED_SUMS: Final = {
@@ -228,8 +252,9 @@ _FUSED_SUMS: Final = {
 
 _LIKE: Final[Mapping[str, str]] = {
     **dict.fromkeys(("NVIDIA B300 SXM", "NVIDIA GB200", "NVIDIA GB300"), "NVIDIA B200 SXM"),
-    **dict.fromkeys(("NVIDIA RTX 5090", "NVIDIA RTX PRO 6000", "NVIDIA GB10", "AMD Strix Halo"), "NVIDIA L40S"),
+    **dict.fromkeys(("NVIDIA RTX 5090", "NVIDIA GB10"), "NVIDIA RTX PRO 6000"),
     **dict.fromkeys(("NVIDIA L4", "NVIDIA L20", "NVIDIA L40", "NVIDIA RTX 4090", "NVIDIA RTX 6000 Ada"), "NVIDIA L40S"),
+    "AMD Strix Halo": "NVIDIA L40S",
     **dict.fromkeys(("NVIDIA A100 SXM 40GB", "NVIDIA A100 PCIe", "NVIDIA A800", "NVIDIA A30"), "NVIDIA A100 SXM"),
     **dict.fromkeys(("NVIDIA A40", "NVIDIA A10", "NVIDIA V100", "NVIDIA T4"), "NVIDIA A100 SXM"),
     **dict.fromkeys(("NVIDIA RTX 3090", "NVIDIA RTX A6000"), "NVIDIA A100 SXM"),
@@ -269,7 +294,8 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
         return sheet.rate(of.removesuffix("-block")) / known.rate(of.removesuffix("-block")) / all_slower
 
     def product(of: str, rates: ProductRates) -> ProductRates:
-        rate = arithmetic(of)
+        # fp4 by what fp8 gains: products on B300 and GB300 are 1.08 and 1.22 times as fast as on B200, not 1.5 and 1.67
+        rate = arithmetic("fp8" if of == "fp4" else of)
         scaled = _times(rates, overhead_s=slower, bandwidth=memory, rate=rate, quantising=memory)
         return replace(scaled, input_s=rates.input_s / rate)
 
@@ -279,8 +305,10 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
 
     of_experts = {"overhead_s": slower, "bandwidth": memory, "activation_bandwidth": memory}
     other = like if like in _LATENT else "NVIDIA H100 SXM"
+    states = like if like in _STATES else other
     reading = sheet.bandwidth / _SHEETS[other].bandwidth / all_slower
     computing = sheet.bf16 / _SHEETS[other].bf16 / all_slower
+    passing = sheet.bandwidth / _SHEETS[states].bandwidth / all_slower
     return Gpu(
         name=name,
         sheet=sheet,
@@ -297,7 +325,7 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
             attention_rate=computing,
             quantised_s=slower,
         ),
-        states=_times(_STATES[other], overhead_s=slower, bandwidth=reading, prompt_s=slower, rate=reading),
+        states=_times(_STATES[states], overhead_s=slower, bandwidth=passing, prompt_s=slower, rate=passing),
         sparse=_times(
             _SPARSE[other],
             **dict.fromkeys(("choosing_s", "block_s", "compressed_s", "entries_s"), slower),

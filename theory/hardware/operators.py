@@ -84,7 +84,8 @@ def is_timed(gpu: Gpu, weights: Format, *, experts: bool) -> bool:
     known = gpu.experts if experts else gpu.products
     if experts and weights.bytes_per_number < 1.0:
         return ("widened" if _is_widened(gpu, weights) else "fp4") in known
-    return weights.name in known or (experts and weights.arithmetic == "fp8" and "fp8" in known)
+    other = "fp4" if weights.arithmetic == "fp4" else "fp8" if experts and weights.arithmetic == "fp8" else weights.name
+    return weights.name in known or other in known
 
 
 def product_seconds(gpu: Gpu, rows: float, outputs: float, inputs: float, weights: Format) -> float:
