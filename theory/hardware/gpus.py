@@ -228,7 +228,7 @@ _SUMS: Final = {
     "NVIDIA RTX PRO 6000": {
         2: SumRates(4.44e-6, 1.97e10, 1.79e-5, 3.71e10),
         4: SumRates(3.64e-5, 1.66e10, 1.28e-5, 9.49e9),
-        8: SumRates(6.9e-5, 3.4e9, 2.45e-5, 5.38e9),
+        8: SumRates(6.9e-5, 3.4e9, 2.65e-5, 1.12e10),
     },
 }
 
