@@ -138,6 +138,7 @@ def test_costs_of_a_larger_shape_are_a_calibration_of_their_own(tmp_path: Path) 
     assert not (tmp_path / "work" / "large").exists()
 
 
+@pytest.mark.long("ten minutes of three servers, whose calibration and validation tests/calibrate/models measures too")
 @pytest.mark.vllm
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
