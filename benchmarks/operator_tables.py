@@ -10,9 +10,10 @@ from __future__ import annotations
 import csv
 import gzip
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,7 +51,7 @@ _PACKAGED: Final[Mapping[str, tuple[str, str, Mapping[str, str]]]] = {
     "gemm_nvfp4": ("gemm", "gemm", {"gemm_dtype": "nvfp4"}),
     "gen_attn_bf16": ("attention", "generation_attention", _IN_BF16),
     "ctx_attn_bf16": ("attention", "context_attention", _IN_BF16),
-    "moe": ("moe", "moe", {"moe_ep_size": "1"}),
+    "moe": ("moe", "moe", {}),
 }
 """Table of vLLM by its name as a file -> operator and table in the package, and the values that its rows have."""
 _MOST: Final = 1500
@@ -86,13 +87,9 @@ def tables(folder: Path, gpu: str) -> Iterator[Table]:
     attention = [row for kind in ("gen", "ctx") for row in _rows(folder, stem, f"{kind}_attn_bf16")]
     if attention:
         yield _attention(attention)
-    experts = _rows(folder, stem, "moe")
-    if all(row["moe_dtype"] != "fp8_block" for row in experts):
-        others = _package_rows(stem, "moe", "sglang", "moe")
-        experts += [row for row in others if (row["moe_dtype"], row["moe_ep_size"]) == ("fp8_block", "1")]
     known = {"bfloat16": "bf16", "fp8_block": "fp8-block", "fp8": "fp8", "w4a16_mxfp4": "mxfp4", "nvfp4": "nvfp4"}
     for timed, name in known.items():
-        rows = [row for row in experts if row["moe_dtype"] == timed and _served(row)]
+        rows = _expert_rows(folder, stem, timed)
         if rows and (name != "fp8" or "fp8-block" in GPUS[gpu].experts):  # else experts in fp8 are block-wise ones
             yield _experts(rows, name)
     if (folder / f"aic_mla_gen_{stem}.csv.gz").exists():
@@ -132,11 +129,24 @@ def _rows(folder: Path, stem: str, name: str) -> list[Row]:
     return sorted((row for row in rows if values.items() <= row.items()), key=_shuffled)
 
 
+def _expert_rows(folder: Path, stem: str, timed: str) -> list[Row]:
+    """Rows of experts in a format, of vLLM or, where it timed none, SGLang, and of the kernel that timed most."""
+    for source in (_rows(folder, stem, "moe"), *(_package_rows(stem, "moe", one, "moe") for one in ("vllm", "sglang"))):
+        rows = [row for row in source if (row["moe_dtype"], row.get("moe_ep_size", "1")) == (timed, "1")]
+        rows = [row for row in rows if _served(row)]
+        if rows:
+            kernel = Counter(row.get("kernel_source") for row in rows).most_common(1)[0][0]
+            found = [row for row in rows if row.get("kernel_source") == kernel]
+            return sorted(found, key=_shuffled) if kernel else found
+    return []
+
+
 def _shuffled(row: Row) -> int:
     """What rows are sorted by that stand in the order of their sizes, before they are thinned."""
     return crc32(repr(row).encode())
 
 
+@cache
 def _package_rows(stem: str, operator: str, engine: str, table: str) -> list[Row]:
     """Rows of a table of the package, as text like those of the files; none where there is no such table."""
     if find_spec("aiconfigurator_core") is None:

@@ -125,9 +125,9 @@ _PRICED: Final = (
         version="0.18.0",
         until="0.24",
         norm_s=0.0,
-        expert_norm_s=8.2e-6,
-        sequence_s=4.0e-6,
-        ungraphed_s=1.01e-2,
+        expert_norm_s=8.0e-6,
+        sequence_s=4.1e-6,
+        ungraphed_s=7.9e-3,
         ungraphed_decoding_s=7.2e-3,  # with what a drafted token takes
     ),
     # development versions of 2025, measured with gpt-oss; dense layers are those of 1.0.0

@@ -184,6 +184,7 @@ _EXPERTS: Final = {
         "widened": ExpertRates(17.9e-6, 3.81e12, 5.7e15, 4.4e11),
         # bandwidths from served gpt-oss and MiniMax: the table of operators timed a kernel that widens to bf16
         "fp4": ExpertRates(18.5e-6, 7.7e12, 2.0e15, 4.0e12),
+        "nvfp4": ExpertRates(16.9e-6, 6.37e12, 5.29e15, 2.81e12),
     },
     "NVIDIA A100 SXM": {"bf16": ExpertRates(26.6e-6, 1.71e12, 1.57e14, 3.22e11)},
     "NVIDIA L40S": {
