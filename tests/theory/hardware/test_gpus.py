@@ -21,8 +21,15 @@ from theory.hardware.gpus import GPUS, gpu_named
         ("NVIDIA A100 80GB PCIe", "NVIDIA A100 PCIe"),
         ("h200-141gb", "NVIDIA H200 SXM"),
         ("B200 180 GB", "NVIDIA B200 SXM"),
-        ("A10G", "NVIDIA A10"),
+        ("NVIDIA A100-PCIE-40GB", "NVIDIA A100 PCIe 40GB"),
+        ("A100 40GB PCIe", "NVIDIA A100 PCIe 40GB"),
+        ("A10G", "NVIDIA A10G"),
         ("V100", "NVIDIA V100"),
+        ("Tesla V100-SXM2-16GB", "NVIDIA V100 16GB"),
+        ("GH200 144GB HBM3e", "NVIDIA GH200 144GB"),
+        ("RTX 4090D", "NVIDIA RTX 4090 D"),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "NVIDIA RTX PRO 6000 Max-Q"),
+        ("Jetson AGX Thor", "NVIDIA Jetson Thor"),
         ("Tesla T4 16GB", "NVIDIA T4"),
         ("L20", "NVIDIA L20"),
         ("RTX 4090 24GB", "NVIDIA RTX 4090"),
@@ -45,7 +52,7 @@ def test_every_gpu_is_found_by_its_own_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "near"), [("V100 16GB", "NVIDIA V100' (34 GB)"), ("H100 40GB", "NVIDIA A100 SXM 40GB' (43 GB)")]
+    ("said", "near"), [("L40S 24GB", "NVIDIA L40S' (48 GB)"), ("H100 40GB", "NVIDIA A100 SXM 40GB' (43 GB)")]
 )
 def test_another_memory_is_another_gpu(said: str, near: str) -> None:
     with pytest.raises(ParameterError, match="is not known: did you mean") as caught:
