@@ -41,7 +41,10 @@ _ALIASES: Final[Mapping[str, str]] = {
     "thor": "NVIDIA Jetson Thor",
     "jetsonagxthor": "NVIDIA Jetson Thor",
     "ryzenaimax395": "AMD Strix Halo",
-    "radeon8060s": "AMD Strix Halo",
+    "8060s": "AMD Strix Halo",
+    "7900xtx": "AMD Radeon RX 7900 XTX",
+    "w7900": "AMD Radeon PRO W7900",
+    "r9700": "AMD Radeon AI PRO R9700",
 }
 
 _PRODUCTS: Final = {
@@ -282,7 +285,8 @@ GPUS: Final[Mapping[str, Gpu]] = MappingProxyType({name: _gpu(name) for name in 
 
 
 _UNTOLD: Final = re.compile(
-    r"nvidia|amd|instinct|geforce|tesla|rtx|blackwell|generation|(server|workstation) edition|hbm\d?e?|sxm\d?(?!\d)"
+    r"nvidia|amd|instinct|radeon|geforce|tesla|rtx|blackwell|generation|(server|workstation) edition"
+    r"|hbm\d?e?|sxm\d?(?!\d)"
 )
 _MEMORY: Final = re.compile(r"(?<!\d)(\d+) ?gi?b(?![a-z\d])")
 _NEAR: Final = 0.1

@@ -41,10 +41,23 @@ from theory.hardware.gpus import GPUS, gpu_named
         ("a6000", "NVIDIA RTX A6000"),
         ("DGX Spark", "NVIDIA GB10"),
         ("AMD Instinct MI350X", "AMD MI350X"),
+        ("Radeon 8060S", "AMD Strix Halo"),
+        ("AMD Radeon RX 7900 XTX", "AMD Radeon RX 7900 XTX"),
+        ("R9700", "AMD Radeon AI PRO R9700"),
     ],
 )
 def test_names_that_people_type(said: str, name: str) -> None:
     assert gpu_named(said).name == name
+
+
+def test_arithmetic_is_scaled_by_what_large_products_reach() -> None:
+    """GeForce cards reach all of their data sheet, the fitted L40S 74 % of its own."""
+    known, like = GPUS["NVIDIA RTX 4090"], GPUS["NVIDIA L40S"]
+    reached = known.products["bf16"].rate / like.products["bf16"].rate
+    assert reached == pytest.approx(164.0 / 269.0)
+    assert reached > 1.3 * known.sheet.bf16 / like.sheet.bf16
+    fp8 = known.products["fp8"].rate / like.products["fp8"].rate
+    assert fp8 == pytest.approx(reached * (330.0 / 165.0) / (733.0 / 362.0))
 
 
 def test_every_gpu_is_found_by_its_own_name() -> None:
