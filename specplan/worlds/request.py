@@ -176,7 +176,7 @@ class Deployment:
         self._check_blocks()
 
     def _check_formats(self) -> None:
-        """VLLM has no kernels for weights in fp8 or fp4 on Volta, and of those in 4 bits only GPTQ's."""
+        """On Volta vLLM has no kernels for weights in fp8 or fp4, and of those in 4 bits for GPTQ's only."""
         served = self.target.precision
         formats = (served.attention_format, served.weight_format, served.expert_format)
         other = next((one.name for one in formats if one.arithmetic != "bf16"), None)

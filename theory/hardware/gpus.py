@@ -272,8 +272,10 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
 
 def _share(name: str, than: str) -> float:
     """Share of its data sheet's arithmetic that a GPU reaches, over that of a fitted one; 1 where it is not known."""
-    ofs = {one: rate * 1e12 / SHEETS[one].bf16 for one, rate in _REACHED.items()}
-    return ofs.get(name, _GEFORCE if re.search(r"RTX \d0\d0", name) else ofs[than]) / ofs[than]
+    shares = {one: rate * 1e12 / SHEETS[one].bf16 for one, rate in _REACHED.items()}
+    kin = name if name in shares else next((one for one in shares if name.startswith(f"{one} ")), than)
+    geforce = kin == than and re.search(r"RTX [345]0[6-9]0", name)
+    return (_GEFORCE if geforce else shares[kin]) / shares[than]
 
 
 def _times(rates: _Rates, **factors: float) -> _Rates:

@@ -60,6 +60,16 @@ def test_arithmetic_is_scaled_by_what_large_products_reach() -> None:
     assert fp8 == pytest.approx(reached * (330.0 / 165.0) / (733.0 / 362.0))
 
 
+@pytest.mark.parametrize(
+    ("name", "share"),
+    [("RTX 5080", 1.06 / 0.743), ("RTX 6000 Ada", 1.0), ("RTX PRO 6000 Max-Q", 0.828 / 0.743), ("L4", 1.0)],
+)
+def test_gpus_that_were_not_measured_reach_what_their_kin_do(name: str, share: float) -> None:
+    gpu, like = gpu_named(name), GPUS["NVIDIA L40S"]
+    scaled = like.products["bf16"].rate * gpu.sheet.bf16 / like.sheet.bf16
+    assert gpu.products["bf16"].rate / scaled == pytest.approx(share, rel=1e-3)
+
+
 def test_every_gpu_is_found_by_its_own_name() -> None:
     assert [gpu_named(name).name for name in GPUS] == list(GPUS)
 
