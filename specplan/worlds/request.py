@@ -172,7 +172,17 @@ class Deployment:
             if model is not None and self.context > (reads := model.facts.max_context or self.context):
                 rule = f"must be at most {reads} tokens, which is what the {role} {model.name} reads"
                 raise ParameterError("context", self.context, rule)
+        self._check_formats()
         self._check_blocks()
+
+    def _check_formats(self) -> None:
+        """On Volta vLLM has no kernels for weights in fp8 or fp4, and of those in 4 bits for GPTQ's only."""
+        served = self.target.precision
+        formats = (served.attention_format, served.weight_format, served.expert_format)
+        other = next((one.name for one in formats if one.arithmetic != "bf16"), None)
+        if other is not None and self.gpu.name.startswith("NVIDIA V100"):
+            rule = f"is not served on {self.gpu.name}: take bf16 (float16 there) or a GPTQ copy in int4 or int8"
+            raise ParameterError("precision", other, rule)
 
     def _check_blocks(self) -> None:
         """Tokens per round of blocks are those of blocks which the drafter drafts, if positions were not measured."""

@@ -11,10 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
 
 from theory.errors import ParameterError
 
 __all__ = [
+    "SHEETS",
     "AttentionRates",
     "DataSheet",
     "ExpertRates",
@@ -192,6 +195,85 @@ class DataSheet:
         if arithmetic in ("fp4", "fp8") and self.fp8 is not None:
             return self.fp8
         return self.bf16
+
+
+def _sheet(
+    mib: float, bandwidth: float, bf16: float, fp8: float | None = None, fp4: float | None = None, link: float = 64.0
+) -> DataSheet:
+    """A data sheet in the units of data sheets: MiB, TB/s, TFLOP/s (dense, sums in float32), GB/s."""
+    return DataSheet(
+        memory=mib * 2.0**20,
+        bandwidth=bandwidth * 1e12,
+        bf16=bf16 * 1e12,
+        fp8=None if fp8 is None else fp8 * 1e12,
+        fp4=None if fp4 is None else fp4 * 1e12,
+        link=link * 1e9,
+    )
+
+
+SHEETS: Final[Mapping[str, DataSheet]] = MappingProxyType(
+    {
+        "NVIDIA H100 SXM": _sheet(81559, 3.35, 989, 1979, link=900),
+        "NVIDIA H100 PCIe": _sheet(81559, 2.0, 756, 1513, link=600),
+        "NVIDIA H100 NVL": _sheet(95830, 3.9, 835, 1671, link=600),
+        "NVIDIA H200 SXM": _sheet(143771, 4.8, 989, 1979, link=900),
+        "NVIDIA H200 NVL": _sheet(143771, 4.8, 835, 1671, link=900),
+        "NVIDIA H800 SXM": _sheet(81559, 3.35, 989, 1979, link=400),
+        "NVIDIA H20": _sheet(97871, 4.0, 148, 296, link=900),
+        "NVIDIA H20 141GB": _sheet(143771, 4.8, 148, 296, link=900),
+        "NVIDIA GH200": _sheet(97871, 4.0, 989, 1979, link=900),
+        "NVIDIA GH200 144GB": _sheet(146831, 4.9, 989, 1979, link=900),
+        "NVIDIA B200 SXM": _sheet(183359, 8.0, 2250, 4500, 9000, link=1800),
+        "NVIDIA B300 SXM": _sheet(275040, 8.0, 2250, 4500, 13500, link=1800),
+        "NVIDIA GB200": _sheet(189471, 8.0, 2500, 5000, 10000, link=1800),
+        "NVIDIA GB300": _sheet(284208, 8.0, 2500, 5000, 15000, link=1800),
+        "NVIDIA A100 SXM": _sheet(81920, 2.039, 312, link=600),
+        "NVIDIA A100 SXM 40GB": _sheet(40960, 1.555, 312, link=600),
+        "NVIDIA A100 PCIe": _sheet(81920, 1.935, 312, link=600),
+        "NVIDIA A100 PCIe 40GB": _sheet(40960, 1.555, 312, link=600),
+        "NVIDIA A800": _sheet(81920, 2.039, 312, link=400),
+        "NVIDIA A30": _sheet(24576, 0.933, 165, link=200),
+        "NVIDIA A40": _sheet(46068, 0.696, 149.7),
+        "NVIDIA A10": _sheet(23028, 0.6, 125),
+        "NVIDIA A10G": _sheet(23028, 0.6, 70),
+        "NVIDIA T4": _sheet(15360, 0.32, 65, link=32),
+        "NVIDIA V100": _sheet(32768, 0.9, 125, link=300),
+        "NVIDIA V100 16GB": _sheet(16384, 0.9, 125, link=300),
+        "NVIDIA L4": _sheet(23034, 0.3, 121, 242),
+        "NVIDIA L20": _sheet(46068, 0.864, 119.5, 239),
+        "NVIDIA L40": _sheet(46068, 0.864, 181, 362),
+        "NVIDIA L40S": _sheet(46068, 0.864, 362, 733),
+        "NVIDIA RTX A4000": _sheet(16376, 0.448, 76.7),
+        "NVIDIA RTX A5000": _sheet(24564, 0.768, 111.1),
+        "NVIDIA RTX A6000": _sheet(49140, 0.768, 154.8),
+        "NVIDIA RTX 6000 Ada": _sheet(49140, 0.96, 364, 728),
+        "NVIDIA RTX PRO 5000": _sheet(48935, 1.344, 258, 516, 1032),
+        "NVIDIA RTX PRO 6000": _sheet(97887, 1.792, 500, 1000, 2000),
+        "NVIDIA RTX PRO 6000 Max-Q": _sheet(97887, 1.792, 439, 878, 1755),
+        "NVIDIA RTX 3090": _sheet(24576, 0.936, 71),
+        "NVIDIA RTX 3090 Ti": _sheet(24564, 1.008, 80),
+        "NVIDIA RTX 4060 Ti 16GB": _sheet(16380, 0.288, 44, 88, link=32),
+        "NVIDIA RTX 4080": _sheet(16376, 0.717, 97.5, 195),
+        "NVIDIA RTX 4090": _sheet(24564, 1.008, 165, 330),
+        "NVIDIA RTX 4090 D": _sheet(24564, 1.008, 147, 294),
+        "NVIDIA RTX 5060 Ti 16GB": _sheet(16311, 0.448, 47.4, 94.9, 380),
+        "NVIDIA RTX 5070 Ti": _sheet(16303, 0.896, 87.9, 175.8, 703),
+        "NVIDIA RTX 5080": _sheet(16303, 0.96, 112.6, 225.1, 900),
+        "NVIDIA RTX 5090": _sheet(32607, 1.792, 209.5, 419, 1676),
+        "NVIDIA GB10": _sheet(122070, 0.273, 125, 250, 500),
+        "NVIDIA Jetson Thor": _sheet(125772, 0.273, 258, 517, 1035),
+        "AMD Strix Halo": _sheet(98304, 0.256, 59.4),
+        "AMD Radeon RX 7900 XTX": _sheet(24560, 0.96, 122.8),
+        "AMD Radeon PRO W7900": _sheet(49136, 0.864, 122.6),
+        "AMD Radeon AI PRO R9700": _sheet(32624, 0.64, 191, 383),
+        "AMD MI300X": _sheet(196592, 5.3, 1307, 2614, link=896),
+        "AMD MI325X": _sheet(262128, 6.0, 1307, 2614, link=896),
+        "AMD MI350X": _sheet(294896, 8.0, 2307, 4614, 9228, link=1075),
+        "AMD MI355X": _sheet(294896, 8.0, 2500, 5000, 10000, link=1075),
+    }
+)
+"""The data sheets: the makers' product pages and architecture papers, memory as the driver reports it. GeForce cards
+sum in float32 at half their rate, which is the one that stands here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,7 @@
-"""The table of GPUs: data sheets, fitted constants, and what is expected of GPUs that were not measured.
+"""The table of GPUs: fitted constants, and what is expected of GPUs of which the data sheet is known.
 
-Sources of the data sheets: the makers' product pages and architecture papers; memory as the driver reports it. Fitted
-constants are printed by ``python -m benchmarks.fit_hardware FOLDER``, beside what the fit gives again; where they are
-not the fit's, a comment says whose they are.
+Fitted constants are printed by ``python -m benchmarks.fit_hardware FOLDER``, beside what the fit gives again; where
+they are not the fit's, a comment says whose they are.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from theory.errors import ParameterError
 from theory.hardware.gpu_records import (
+    SHEETS,
     AttentionRates,
-    DataSheet,
     ExpertRates,
     Gpu,
     LatentRates,
@@ -33,72 +32,19 @@ if TYPE_CHECKING:
 
     _Rates = TypeVar("_Rates", bound=DataclassInstance)
 
-__all__ = ["AMD", "GPUS", "gpu_named", "unmeasured"]
-
-_MIB: Final = 2.0**20
-_T: Final = 1e12
-_G: Final = 1e9
-
-
-def _sheet(
-    mib: float, bandwidth: float, bf16: float, fp8: float | None = None, fp4: float | None = None, link: float = 64.0
-) -> DataSheet:
-    """A data sheet in the units of data sheets: MiB, TB/s, TFLOP/s (dense), GB/s."""
-    return DataSheet(
-        memory=mib * _MIB,
-        bandwidth=bandwidth * _T,
-        bf16=bf16 * _T,
-        fp8=None if fp8 is None else fp8 * _T,
-        fp4=None if fp4 is None else fp4 * _T,
-        link=link * _G,
-    )
-
-
-_SHEETS: Final[Mapping[str, DataSheet]] = {
-    "NVIDIA H100 SXM": _sheet(81559, 3.35, 989, 1979, link=900),
-    "NVIDIA H100 PCIe": _sheet(81559, 2.0, 756, 1513, link=600),
-    "NVIDIA H100 NVL": _sheet(95830, 3.9, 835, 1671, link=600),
-    "NVIDIA H200 SXM": _sheet(143771, 4.8, 989, 1979, link=900),
-    "NVIDIA H800 SXM": _sheet(81559, 3.35, 989, 1979, link=400),
-    "NVIDIA H20": _sheet(97871, 4.0, 148, 296, link=900),
-    "NVIDIA GH200": _sheet(97871, 4.0, 989, 1979, link=900),
-    "NVIDIA B200 SXM": _sheet(183359, 8.0, 2250, 4500, 9000, link=1800),
-    "NVIDIA B300 SXM": _sheet(275040, 8.0, 2250, 4500, 13500, link=1800),
-    "NVIDIA GB200": _sheet(189471, 8.0, 2500, 5000, 10000, link=1800),
-    "NVIDIA GB300": _sheet(284208, 8.0, 2500, 5000, 15000, link=1800),
-    "NVIDIA A100 SXM": _sheet(81920, 2.039, 312, link=600),
-    "NVIDIA A100 SXM 40GB": _sheet(40960, 1.555, 312, link=600),
-    "NVIDIA A100 PCIe": _sheet(81920, 1.935, 312, link=600),
-    "NVIDIA A800": _sheet(81920, 2.039, 312, link=400),
-    "NVIDIA A30": _sheet(24576, 0.933, 165, link=200),
-    "NVIDIA A40": _sheet(46068, 0.696, 149.7),
-    "NVIDIA A10": _sheet(23028, 0.6, 125),
-    "NVIDIA T4": _sheet(15360, 0.32, 65, link=32),
-    "NVIDIA L4": _sheet(23034, 0.3, 121, 242),
-    "NVIDIA L20": _sheet(46068, 0.864, 119.5, 239),
-    "NVIDIA L40": _sheet(46068, 0.864, 181, 362),
-    "NVIDIA L40S": _sheet(46068, 0.864, 362, 733),
-    "NVIDIA RTX A6000": _sheet(49140, 0.768, 154.8),
-    "NVIDIA RTX 3090": _sheet(24576, 0.936, 71),
-    "NVIDIA RTX 4090": _sheet(24564, 1.008, 165, 330),
-    "NVIDIA RTX 5090": _sheet(32607, 1.792, 209, 419, 838),
-    "NVIDIA RTX 6000 Ada": _sheet(49140, 0.96, 364, 728),
-    "NVIDIA RTX PRO 6000": _sheet(97887, 1.792, 500, 1000, 2000),
-    "NVIDIA GB10": _sheet(122070, 0.273, 125, 250, 500),
-    "NVIDIA V100": _sheet(32768, 0.9, 125, link=300),
-    "AMD Strix Halo": _sheet(98304, 0.256, 59.4),
-    "AMD MI300X": _sheet(196592, 5.3, 1307, 2614, link=896),
-    "AMD MI325X": _sheet(262128, 6.0, 1307, 2614, link=896),
-    "AMD MI350X": _sheet(294896, 8.0, 2307, 4614, 9228, link=1075),
-    "AMD MI355X": _sheet(294896, 8.0, 2500, 5000, 10000, link=1075),
-}
+__all__ = ["GPUS", "gpu_named", "unmeasured"]
 
 _ALIASES: Final[Mapping[str, str]] = {
-    "a10g": "NVIDIA A10",
     "6000pro": "NVIDIA RTX PRO 6000",
     "dgxspark": "NVIDIA GB10",
+    "h203e": "NVIDIA H20 141GB",
+    "thor": "NVIDIA Jetson Thor",
+    "jetsonagxthor": "NVIDIA Jetson Thor",
     "ryzenaimax395": "AMD Strix Halo",
-    "radeon8060s": "AMD Strix Halo",
+    "8060s": "AMD Strix Halo",
+    "7900xtx": "AMD Radeon RX 7900 XTX",
+    "w7900": "AMD Radeon PRO W7900",
+    "r9700": "AMD Radeon AI PRO R9700",
 }
 
 _PRODUCTS: Final = {
@@ -253,22 +199,34 @@ _FUSED_SUMS: Final = {
 
 _LIKE: Final[Mapping[str, str]] = {
     **dict.fromkeys(("NVIDIA B300 SXM", "NVIDIA GB200", "NVIDIA GB300"), "NVIDIA B200 SXM"),
-    **dict.fromkeys(("NVIDIA RTX 5090", "NVIDIA GB10"), "NVIDIA RTX PRO 6000"),
-    **dict.fromkeys(("NVIDIA L4", "NVIDIA L20", "NVIDIA L40", "NVIDIA RTX 4090", "NVIDIA RTX 6000 Ada"), "NVIDIA L40S"),
-    "AMD Strix Halo": "NVIDIA L40S",
-    **dict.fromkeys(("NVIDIA A100 SXM 40GB", "NVIDIA A100 PCIe", "NVIDIA A800", "NVIDIA A30"), "NVIDIA A100 SXM"),
-    **dict.fromkeys(("NVIDIA A40", "NVIDIA A10", "NVIDIA V100", "NVIDIA T4"), "NVIDIA A100 SXM"),
-    **dict.fromkeys(("NVIDIA RTX 3090", "NVIDIA RTX A6000"), "NVIDIA A100 SXM"),
+    **dict.fromkeys(("NVIDIA A100 SXM 40GB", "NVIDIA A100 PCIe", "NVIDIA A100 PCIe 40GB"), "NVIDIA A100 SXM"),
+    **dict.fromkeys(("NVIDIA A800", "NVIDIA A30", "NVIDIA V100", "NVIDIA V100 16GB", "NVIDIA T4"), "NVIDIA A100 SXM"),
+    **dict.fromkeys(
+        ("NVIDIA L4", "NVIDIA L20", "NVIDIA L40", "NVIDIA A40", "NVIDIA A10", "NVIDIA A10G"), "NVIDIA L40S"
+    ),
+    **{name: "NVIDIA L40S" for name in SHEETS if name.startswith(("NVIDIA RTX", "AMD Radeon", "AMD Strix"))},
+    **{name: "NVIDIA RTX PRO 6000" for name in SHEETS if name.startswith(("NVIDIA RTX 50", "NVIDIA RTX PRO"))},
+    **dict.fromkeys(("NVIDIA GB10", "NVIDIA Jetson Thor"), "NVIDIA RTX PRO 6000"),
 }
-"""GPU to the fitted one that is built most like it; the H100 for all others."""
+"""GPU to the fitted one that is built most like it; the H100 for all others. Cards of compute capability 8.6 are like
+those of 8.9, which have their multiprocessors, memory and bus, not like the A100."""
+_REACHED: Final[Mapping[str, float]] = {
+    "NVIDIA H100 SXM": 787, "NVIDIA H200 SXM": 790, "NVIDIA H20": 142, "NVIDIA B200 SXM": 1696, "NVIDIA A100 SXM": 265,
+    "NVIDIA V100": 86, "NVIDIA T4": 42, "NVIDIA L40S": 269, "NVIDIA RTX A6000": 123, "NVIDIA RTX PRO 6000": 414,
+    "NVIDIA RTX 3090": 77, "NVIDIA RTX 4090": 164, "NVIDIA RTX 4090 D": 149, "NVIDIA RTX 5090": 239,
+    "AMD Strix Halo": 36.9,
+}  # fmt: skip
+"""Arithmetic in 16 bits that large products of torch reach, TFLOP/s: medians of runs that users sent to
+zzc0721/torch-performance-test-data (one to seven each; H100, A100 as in stas00/ml-engineering), of Strix Halo by
+llm-tracker.info. Cards whose rate is cut below what their power allows reach all of it, others 62 to 86 %."""
+_GEFORCE: Final = 1.06
+"""The same over the data sheet on other GeForce cards, [-]: 1.00 to 1.14 on six of them."""
 
 
-AMD: Final = frozenset({"AMD MI300X", "AMD MI325X", "AMD MI350X", "AMD MI355X"})
-"""AMD's GPUs for data centres."""
 _ALL_SLOWER: Final[Mapping[str, float]] = dict.fromkeys(("AMD MI300X", "AMD MI325X"), 1.9)
 """All times over the H100's, scaled by the data sheets, in vLLM and SGLang, [-]: from eleven rates of four models on
 MI300X (Qwen3-8B, Gemma-4-31B, gpt-oss-120b, MiniMax-M2.7; VALIDATION.md), each model counting alike."""
-_SLOWER: Final[Mapping[str, float]] = {**dict.fromkeys(AMD, 1.17), **_ALL_SLOWER}
+_SLOWER: Final[Mapping[str, float]] = {**dict.fromkeys(("AMD MI350X", "AMD MI355X"), 1.17), **_ALL_SLOWER}
 """Fixed times of kernels over the H100's, [-]: 1.17 is fitted to DeepSeek-R1 on MI355X, served by ATOM (ten times per
 token of ROCm/ATOM#409, off by 9 % with 1 and by 5 % so). DeepSeek-V3.2 there (ROCm/ATOM#750), not fitted, is off by
 4 %."""
@@ -285,14 +243,15 @@ def unmeasured(gpu: Gpu) -> Gpu:
 
 def _gpu(name: str, like: str | None = None) -> Gpu:
     """A GPU, its fitted constants or those of the one most like it, scaled by the data sheets."""
-    sheet = _SHEETS[name]
+    sheet = SHEETS[name]
     like = like or (name if name in _PRODUCTS else _LIKE.get(name, "NVIDIA H100 SXM"))
-    known = _SHEETS[like]
+    known = SHEETS[like]
     slower, all_slower = _SLOWER.get(name, 1.0), _ALL_SLOWER.get(name, 1.0)
     memory, link = sheet.bandwidth / known.bandwidth / all_slower, sheet.link / known.link / all_slower
 
-    def arithmetic(of: str) -> float:
-        return sheet.rate(of.removesuffix("-block")) / known.rate(of.removesuffix("-block")) / all_slower
+    def arithmetic(of: str, than: str = like) -> float:
+        of = of.removesuffix("-block")
+        return sheet.rate(of) / SHEETS[than].rate(of) * _share(name, than) / all_slower
 
     def product(of: str, rates: ProductRates) -> ProductRates:
         # fp4 by what fp8 gains: products on B300 and GB300 are 1.08 and 1.22 times as fast as on B200, not 1.5 and 1.67
@@ -307,9 +266,9 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
     of_experts = {"overhead_s": slower, "bandwidth": memory, "activation_bandwidth": memory}
     other = like if like in _LATENT else "NVIDIA H100 SXM"
     states = like if like in _STATES else other
-    reading = sheet.bandwidth / _SHEETS[other].bandwidth / all_slower
-    computing = sheet.bf16 / _SHEETS[other].bf16 / all_slower
-    passing = sheet.bandwidth / _SHEETS[states].bandwidth / all_slower
+    reading = sheet.bandwidth / SHEETS[other].bandwidth / all_slower
+    computing = arithmetic("bf16", other)
+    passing = sheet.bandwidth / SHEETS[states].bandwidth / all_slower
     return Gpu(
         name=name,
         sheet=sheet,
@@ -342,16 +301,25 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
     )
 
 
+def _share(name: str, than: str) -> float:
+    """Share of its data sheet's arithmetic that a GPU reaches, over that of a fitted one; 1 where it is not known."""
+    shares = {one: rate * 1e12 / SHEETS[one].bf16 for one, rate in _REACHED.items()}
+    kin = name if name in shares else next((one for one in shares if name.startswith(f"{one} ")), than)
+    geforce = kin == than and re.search(r"RTX [345]0[6-9]0", name)
+    return (_GEFORCE if geforce else shares[kin]) / shares[than]
+
+
 def _times(rates: _Rates, **factors: float) -> _Rates:
     """Constants, some of them by a factor."""
     return replace(rates, **{name: getattr(rates, name) * factor for name, factor in factors.items()})
 
 
-GPUS: Final[Mapping[str, Gpu]] = MappingProxyType({name: _gpu(name) for name in _SHEETS})
+GPUS: Final[Mapping[str, Gpu]] = MappingProxyType({name: _gpu(name) for name in SHEETS})
 
 
 _UNTOLD: Final = re.compile(
-    r"nvidia|amd|instinct|geforce|tesla|rtx|blackwell|generation|(server|workstation) edition|hbm\d?e?|sxm\d?(?!\d)"
+    r"nvidia|amd|instinct|radeon|geforce|tesla|rtx|blackwell|generation|(server|workstation) edition"
+    r"|hbm\d?e?|sxm\d?(?!\d)"
 )
 _MEMORY: Final = re.compile(r"(?<!\d)(\d+) ?gi?b(?![a-z\d])")
 _NEAR: Final = 0.1
@@ -363,7 +331,7 @@ def _plain(name: str) -> str:
     return "".join(c for c in _UNTOLD.sub("", name.lower()) if c.isalnum())
 
 
-_BY_NAME: Final = {**{_plain(name): name for name in _SHEETS}, **_ALIASES}
+_BY_NAME: Final = {**{_plain(name): name for name in SHEETS}, **_ALIASES}
 
 
 def gpu_named(name: str) -> Gpu:
@@ -378,7 +346,8 @@ def gpu_named(name: str) -> Gpu:
     """
     found, memory = _BY_NAME.get(_plain(name)), _MEMORY.search(name.lower())
     if found is None and memory is not None:
-        of = _BY_NAME.get(_plain(_MEMORY.sub("", name.lower())))
+        short = _plain(_MEMORY.sub("", name.lower()))
+        of = _BY_NAME.get(f"{short}{memory[1]}gb", _BY_NAME.get(short))
         found = of if of and abs(float(memory[1]) * 2.0**30 / GPUS[of].memory - 1.0) <= _NEAR else None
     if found is None:
         near = get_close_matches(_plain(name), _BY_NAME, n=1)

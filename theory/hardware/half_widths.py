@@ -14,7 +14,8 @@ from types import MappingProxyType
 from typing import Final
 
 from theory.hardware.engines import BLACKWELL
-from theory.hardware.gpus import AMD
+from theory.hardware.formats import Format
+from theory.hardware.gpu_records import Gpu
 from theory.hardware.operators import is_timed
 from theory.hardware.passes import PassModel
 from theory.hardware.work import Work
@@ -84,12 +85,22 @@ of aiconfigurator-core that nothing was fitted to, err by 1.14 (95 %, A100), and
 0.29 to 0.76; 0.65 times 0.6, the most of an iteration that products take."""
 _UNSERVED: Final = 1.5
 """Factor where only operators were measured on the GPU: of times per token with a GPU left out, 0.30 to 0.37."""
-_UNFITTED: Final = 0.5
-"""The least on GPUs known by their data sheets, gains apart, and of all where no measured row tells: where products mix
-streams, and over several machines; over slow links speculation was reported to lose (vllm-project/vllm#44697)."""
+_TIMED: Final = 0.31
+"""The least there, gains apart: 22 rates on RTX PRO 6000 and four on L40S, not fitted, are off by so much at most, one
+by more with two GPUs without NVLink (VALIDATION.md)."""
+_UNKNOWN: Final = 0.5
+"""The least where no measured row tells: where products mix streams, and over several machines; over slow links
+speculation was reported to lose (vllm-project/vllm#44697)."""
+_SCALED: Final = 0.4
+"""The least on GPUs known by their data sheets, gains apart: 0.30 holds 95 % of 97 rates of eleven of NVIDIA's that
+others measured, each GPU counting alike (VALIDATION.md, "From names"); Kimi-K3 on B300 is off by 0.39."""
+_VOLTA: Final = 0.8
+"""The same before Ampere, whose attention is another kernel's: four rates on one V100 are off by 0.07 to 0.71."""
 _AMD: Final = 0.8
-"""The least on AMD's GPUs for data centres: of the eleven rates that `gpus` has a factor from, one is off by 0.82, the
-others by 0.3 at most; MiniMax-M3 on MI355X in SGLang, not fitted, takes twice the time that is predicted."""
+"""The least on AMD's GPUs: of the eleven rates that `gpus` has a factor from, one is off by 0.82, the others by 0.3 at
+most; MiniMax-M3 on MI355X in SGLang, not fitted, takes twice the time that is predicted."""
+_SOFTWARE: Final = 1.0
+"""The same where they widen weights in fp4 by software: gpt-oss on MI300X and Strix Halo is off by up to 0.97."""
 _SERVED: Final = frozenset({"NVIDIA H100 SXM", "NVIDIA H200 SXM", "NVIDIA B200 SXM", "NVIDIA A100 SXM"})
 _WAITING: Final = 0.15
 """Share of an iteration that the engine takes for its sequences, above which a small model on Blackwell waits for the
@@ -112,12 +123,21 @@ def half_width(quantity: str, model: PassModel, work: Work | None = None) -> flo
     mixing = _LEFT_OUT[model.shape.mixing]
     mixing = min(mixing, _MOST_OF_GAINS) if quantity == GAIN else mixing
     known = math.hypot(HALF_WIDTHS[quantity, _usual(quantity, model, work)], mixing, untimed)
-    unknown = model.parallel.pp > 1 or model.shape.stream_rank > 0
-    if unknown or (not model.gpu.fitted and model.measured is None):
-        known *= 2.0 if quantity == GAIN else 1.0
-        least = _AMD if model.gpu.name in AMD and quantity != GAIN else _UNFITTED
-        return max(known, least) if unknown or quantity != GAIN else known
-    return known if model.gpu.name in _SERVED else _UNSERVED * known
+    unknown = _UNKNOWN if model.parallel.pp > 1 or model.shape.stream_rank > 0 else 0.0
+    scaled = not model.gpu.fitted and model.measured is None
+    if unknown or scaled:
+        least = 0.0 if quantity == GAIN or not scaled else _scaled(model.gpu, weights)
+        return max(known * (2.0 if quantity == GAIN else 1.0), unknown, least)
+    if model.gpu.name in _SERVED:
+        return known
+    return max(_UNSERVED * known, 0.0 if quantity == GAIN else _TIMED)
+
+
+def _scaled(gpu: Gpu, weights: Format) -> float:
+    """The least half-width of times on a GPU that is known by its data sheet."""
+    if gpu.name.startswith("AMD"):
+        return _SOFTWARE if weights.arithmetic == "fp4" and gpu.sheet.fp4 is None else _AMD
+    return _VOLTA if gpu.name.startswith(("NVIDIA V100", "NVIDIA T4")) else _SCALED
 
 
 def around(value: float, half: float) -> tuple[float, float]:

@@ -21,8 +21,15 @@ from theory.hardware.gpus import GPUS, gpu_named
         ("NVIDIA A100 80GB PCIe", "NVIDIA A100 PCIe"),
         ("h200-141gb", "NVIDIA H200 SXM"),
         ("B200 180 GB", "NVIDIA B200 SXM"),
-        ("A10G", "NVIDIA A10"),
+        ("NVIDIA A100-PCIE-40GB", "NVIDIA A100 PCIe 40GB"),
+        ("A100 40GB PCIe", "NVIDIA A100 PCIe 40GB"),
+        ("A10G", "NVIDIA A10G"),
         ("V100", "NVIDIA V100"),
+        ("Tesla V100-SXM2-16GB", "NVIDIA V100 16GB"),
+        ("GH200 144GB HBM3e", "NVIDIA GH200 144GB"),
+        ("RTX 4090D", "NVIDIA RTX 4090 D"),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "NVIDIA RTX PRO 6000 Max-Q"),
+        ("Jetson AGX Thor", "NVIDIA Jetson Thor"),
         ("Tesla T4 16GB", "NVIDIA T4"),
         ("L20", "NVIDIA L20"),
         ("RTX 4090 24GB", "NVIDIA RTX 4090"),
@@ -34,10 +41,36 @@ from theory.hardware.gpus import GPUS, gpu_named
         ("a6000", "NVIDIA RTX A6000"),
         ("DGX Spark", "NVIDIA GB10"),
         ("AMD Instinct MI350X", "AMD MI350X"),
+        ("Radeon 8060S", "AMD Strix Halo"),
+        ("AMD Radeon RX 7900 XTX", "AMD Radeon RX 7900 XTX"),
+        ("R9700", "AMD Radeon AI PRO R9700"),
     ],
 )
 def test_names_that_people_type(said: str, name: str) -> None:
     assert gpu_named(said).name == name
+
+
+def test_arithmetic_is_scaled_by_what_large_products_reach() -> None:
+    """GeForce cards reach all of their data sheet, the fitted L40S 74 % of its own."""
+    known, like = GPUS["NVIDIA RTX 4090"], GPUS["NVIDIA L40S"]
+    reached = known.products["bf16"].rate / like.products["bf16"].rate
+    assert reached == pytest.approx(164.0 / 269.0)
+    assert reached > 1.3 * known.sheet.bf16 / like.sheet.bf16
+    fp8 = known.products["fp8"].rate / like.products["fp8"].rate
+    assert fp8 == pytest.approx(reached * (330.0 / 165.0) / (733.0 / 362.0))
+
+
+@pytest.mark.parametrize(
+    ("name", "kin", "share"),
+    [
+        ("RTX 5080", "NVIDIA RTX PRO 6000", 1.06 / 0.828), ("RTX PRO 6000 Max-Q", "NVIDIA RTX PRO 6000", 1.0),
+        ("RTX 6000 Ada", "NVIDIA L40S", 1.0), ("L4", "NVIDIA L40S", 1.0),
+    ],
+)  # fmt: skip
+def test_gpus_that_were_not_measured_reach_what_their_kin_do(name: str, kin: str, share: float) -> None:
+    gpu, like = gpu_named(name), GPUS[kin]
+    scaled = like.products["bf16"].rate * gpu.sheet.bf16 / like.sheet.bf16
+    assert gpu.products["bf16"].rate / scaled == pytest.approx(share, rel=1e-3)
 
 
 def test_every_gpu_is_found_by_its_own_name() -> None:
@@ -45,7 +78,7 @@ def test_every_gpu_is_found_by_its_own_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "near"), [("V100 16GB", "NVIDIA V100' (34 GB)"), ("H100 40GB", "NVIDIA A100 SXM 40GB' (43 GB)")]
+    ("said", "near"), [("L40S 24GB", "NVIDIA L40S' (48 GB)"), ("H100 40GB", "NVIDIA A100 SXM 40GB' (43 GB)")]
 )
 def test_another_memory_is_another_gpu(said: str, near: str) -> None:
     with pytest.raises(ParameterError, match="is not known: did you mean") as caught:

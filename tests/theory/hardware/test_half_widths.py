@@ -65,6 +65,15 @@ def test_half_widths_are_wider_for_formats_whose_operators_were_not_measured() -
         assert half_width(GAIN, model) == half_width(GAIN, replace(model, precision=Precision()))
 
 
+def test_half_widths_of_times_are_wider_on_gpus_whose_kernels_are_other_ones() -> None:
+    """Before Ampere, on AMD's, and where those widen weights in fp4 by software; gains stay as they are."""
+    made = [PassModel(gpu=gpu_named(name), shape=MIXED) for name in ("4090", "V100", "MI300X", "MI355X")]
+    assert [half_width(TIME_PER_TOKEN, one) for one in made] == [0.4, 0.8, 0.8, 0.8]
+    in_fp4 = [replace(one, precision=Precision(weights="mxfp4")) for one in made[2:]]
+    assert [half_width(TIME_PER_TOKEN, one) for one in in_fp4] == [1.0, 0.8]
+    assert len({half_width(GAIN, one) for one in (*made, *in_fp4)}) == 1
+
+
 def test_small_models_wait_for_the_host_on_blackwell_only() -> None:
     busy = Work(sequences=256.0, context=100.0)
     for name, waits in (("B200", True), ("H100", False)):

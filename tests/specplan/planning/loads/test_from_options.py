@@ -6,6 +6,7 @@ import pytest
 
 from specplan.planning.loads.click_options import DEPLOYMENT, LOADS
 from specplan.planning.loads.from_options import deployment_plan
+from theory.errors import ParameterError
 
 LEFT_OUT = dict.fromkeys((*DEPLOYMENT, *LOADS, "gpu"))
 SPARSE = {
@@ -31,3 +32,9 @@ SPARSE = {
 def test_the_cache_of_sparse_attention_is_the_one_that_its_engine_makes(chosen: dict[str, str], cache: str) -> None:
     plan = deployment_plan({**LEFT_OUT, **SPARSE, **chosen}, ["ngram"])
     assert plan.deployment.target.precision.cache == cache
+
+
+@pytest.mark.parametrize("chosen", [{"precision": "fp8"}, {"target": "openai/gpt-oss-20b"}])
+def test_formats_that_volta_has_no_kernels_for_are_refused(chosen: dict[str, str]) -> None:
+    with pytest.raises(ParameterError, match="is not served on NVIDIA V100: take bf16"):
+        deployment_plan({**LEFT_OUT, "target": "Qwen/Qwen3-8B", "gpu": "V100", "concurrency": "1", **chosen}, ["ngram"])

@@ -59,7 +59,7 @@ def test_it_is_switched_on_and_off_where_that_turns(
     assert ByPrompt(option=option, answers=1, gains=gains, turns=turns).advice == advice
 
 
-@pytest.mark.parametrize(("known", "turns"), [("eagle3=0.3", True), ("", False)])
+@pytest.mark.parametrize(("known", "turns"), [("eagle3=0.2", True), ("", False)])
 def test_plans_in_which_plain_decoding_is_best_tell_at_which_prompts_it_is_not(known: str, turns: bool) -> None:
     """A head that is seldom right loses while passes are bound by arithmetic, and gains where the cache binds them."""
     (found,) = by_prompt(planned(256, known=known))
