@@ -11,7 +11,7 @@ import csv
 import gzip
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from functools import cache, partial
 from importlib.resources import files
@@ -26,7 +26,7 @@ from scipy.optimize import least_squares
 
 from specplan.check.scoreboard.operators import Row, row_seconds
 from theory.hardware.formats import FORMATS
-from theory.hardware.gpu_records import AttentionRates, ExpertRates, Gpu, LatentRates, ProductRates, SumRates
+from theory.hardware.gpu_records import AttentionRates, Gpu, LatentRates, ProductRates, SumRates
 from theory.hardware.gpus import GPUS
 
 __all__ = ["FILES", "Table", "fitted", "log_errors", "shapes_left_out", "tables"]
@@ -54,6 +54,7 @@ _PACKAGED: Final[Mapping[str, tuple[str, str, Mapping[str, str]]]] = {
     "moe": ("moe", "moe", {}),
 }
 """Table of vLLM by its name as a file -> operator and table in the package, and the values that its rows have."""
+_OF_EXPERTS: Final = ("overhead_s", "bandwidth", "rate", "activation_bandwidth")
 _MOST: Final = 1500
 """Rows of a table that are looked at, spread evenly over it."""
 _FOLDS: Final = 5
@@ -92,6 +93,9 @@ def tables(folder: Path, gpu: str) -> Iterator[Table]:
         rows = _expert_rows(folder, stem, timed)
         if rows and (name != "fp8" or "fp8-block" in GPUS[gpu].experts):  # else experts in fp8 are block-wise ones
             yield _experts(rows, name)
+            apart = _expert_rows(folder, stem, timed, ("2", "4", "8", "16", "32"))
+            if apart:
+                yield _experts(apart, name, ["elsewhere"])
     if (folder / f"aic_mla_gen_{stem}.csv.gz").exists():
         yield _latent([row for kind in ("gen", "ctx") for row in _read(folder / f"aic_mla_{kind}_{stem}.csv.gz")])
     for n_gpus in (2, 4, 8):
@@ -129,10 +133,10 @@ def _rows(folder: Path, stem: str, name: str) -> list[Row]:
     return sorted((row for row in rows if values.items() <= row.items()), key=_shuffled)
 
 
-def _expert_rows(folder: Path, stem: str, timed: str) -> list[Row]:
-    """Rows of experts in a format, of vLLM or, where it timed none, SGLang, and of the kernel that timed most."""
+def _expert_rows(folder: Path, stem: str, timed: str, gpus: Collection[str] = ("1",)) -> list[Row]:
+    """Rows of experts in a format on so many GPUs, of vLLM or, where it timed none, SGLang; of the kernel with most."""
     for source in (_rows(folder, stem, "moe"), *(_package_rows(stem, "moe", one, "moe") for one in ("vllm", "sglang"))):
-        rows = [row for row in source if (row["moe_dtype"], row.get("moe_ep_size", "1")) == (timed, "1")]
+        rows = [row for row in source if row["moe_dtype"] == timed and row.get("moe_ep_size", "1") in gpus]
         rows = [row for row in rows if _served(row)]
         if rows:
             kernel = Counter(row.get("kernel_source") for row in rows).most_common(1)[0][0]
@@ -277,15 +281,20 @@ def _served(row: Row) -> bool:
     return usual and oss and row["distribution"] != "balanced"
 
 
-def _experts(rows: list[Row], name: str) -> Table:
+def _experts(rows: list[Row], name: str, constants: Sequence[str] = _OF_EXPERTS) -> Table:
     def put(gpu: Gpu, values: Sequence[float]) -> Gpu:
-        return replace(gpu, experts={**gpu.experts, key(gpu): ExpertRates(*values)})
+        rates = replace(gpu.experts[key(gpu)], **dict(zip(constants, values, strict=True)))
+        return replace(gpu, experts={**gpu.experts, key(gpu): rates})
+
+    def kept(gpu: Gpu) -> tuple[float, ...]:
+        return tuple(max(getattr(gpu.experts[key(gpu)], constant), 1e-12) for constant in constants)
 
     def key(gpu: Gpu) -> str:
         return "widened" if name == "mxfp4" else name if name in gpu.experts else FORMATS[name].arithmetic
 
     shape = ("hidden_size", "inter_size", "topk", "num_experts")
-    return _table("experts", name, rows, shape, lambda gpu: astuple(gpu.experts[key(gpu)]), put)
+    title = name if constants is _OF_EXPERTS else f"{name} apart"
+    return _table("experts", title, rows, shape, kept, put)
 
 
 def _latent(rows: list[Row]) -> Table:

@@ -107,12 +107,12 @@ _PRICED: Final = (
     _vllm(
         version="0.11.1",
         norm_s=1.20e-5,
-        expert_norm_s=1.80e-5,
+        expert_norm_s=1.77e-5,
         recurrent_s=4.4e-5,
-        sequence_s=5.62e-5,
+        sequence_s=5.56e-5,
         ungraphed_s=5e-3,
-        untuned=0.708,
-        untuned_small=0.353,
+        untuned=0.704,
+        untuned_small=0.357,
         padding=127.0,
         verified_s=5.7e-5,  # no less than a sequence
     ),
@@ -126,12 +126,12 @@ _PRICED: Final = (
         until="0.24",
         norm_s=0.0,
         expert_norm_s=8.0e-6,
-        sequence_s=4.1e-6,
-        ungraphed_s=7.9e-3,
+        sequence_s=4.7e-6,
+        ungraphed_s=6.3e-3,
         ungraphed_decoding_s=7.2e-3,  # with what a drafted token takes
     ),
     # development versions of 2025, measured with gpt-oss; dense layers are those of 1.0.0
-    _trtllm(version="0.21.0", norm_s=1.02e-5, expert_norm_s=1.87e-5, sequence_s=0.0, ungraphed_s=5.1e-3),
+    _trtllm(version="0.21.0", norm_s=1.02e-5, expert_norm_s=1.69e-5, sequence_s=0.0, ungraphed_s=2.7e-3),
     # measured with a dense model; layers with experts by the usual ratio of the two
     _trtllm(version="1.0.0", norm_s=1.02e-5, expert_norm_s=1.02e-5, sequence_s=4.7e-6, ungraphed_s=9.1e-3),
     # Dense layers are those of 1.0.0. On Hopper fitted to rows that do not say their version; what a sequence
@@ -142,8 +142,8 @@ _PRICED: Final = (
         norm_s=1.02e-5,
         expert_norm_s=2.61e-5,
         blackwell=0.17,
-        sequence_s=5.1e-6,
-        ungraphed_s=8.4e-3,
+        sequence_s=5.2e-6,
+        ungraphed_s=8.0e-3,
     ),
     EngineConstants(
         name="sglang",

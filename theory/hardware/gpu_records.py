@@ -93,6 +93,9 @@ class ExpertRates:
     """F, operations per second on padded rows, 1/s."""
     activation_bandwidth: float
     """B', bytes of permuted activations moved per second, B/s."""
+    elsewhere: float = 0.0
+    """Share of the activations for experts on other GPUs that are moved here all the same, in [0, 1], [-]: kernels that
+    permute, quantise or sum all tokens, wherever their experts are."""
 
 
 @dataclass(frozen=True, slots=True)

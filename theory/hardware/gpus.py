@@ -114,36 +114,36 @@ _STREAMS: Final = {
 }
 _EXPERTS: Final = {
     "NVIDIA H100 SXM": {
-        "bf16": ExpertRates(31.6e-6, 3.03e12, 5.62e14, 1.23e12),
-        "fp8": ExpertRates(42.4e-6, 3.14e12, 7.03e14, 1.06e12),
-        "widened": ExpertRates(35.1e-6, 2.45e12, 4.33e14, 6.5e11),
+        "bf16": ExpertRates(31.6e-6, 3.03e12, 5.62e14, 1.23e12, 0.68),
+        "fp8": ExpertRates(42.4e-6, 3.14e12, 7.03e14, 1.06e12, 0.1),
+        "widened": ExpertRates(35.1e-6, 2.45e12, 4.33e14, 6.5e11, 1.0),
     },
     "NVIDIA H200 SXM": {
-        "bf16": ExpertRates(32.7e-6, 4.41e12, 6.74e14, 1.12e12),
-        "fp8": ExpertRates(42.0e-6, 4.67e12, 7.45e14, 1.01e12),
-        "widened": ExpertRates(34.5e-6, 2.61e12, 3.97e14, 6.7e11),
+        "bf16": ExpertRates(32.7e-6, 4.41e12, 6.74e14, 1.12e12, 0.62),
+        "fp8": ExpertRates(42.0e-6, 4.67e12, 7.45e14, 1.01e12, 0.07),
+        "widened": ExpertRates(34.5e-6, 2.61e12, 3.97e14, 6.7e11, 1.0),
     },
     "NVIDIA B200 SXM": {
-        "bf16": ExpertRates(16.3e-6, 7.11e12, 1.0e15, 3.2e12),
-        "fp8": ExpertRates(17.0e-6, 6.71e12, 1.79e15, 3.73e12),
-        "fp8-block": ExpertRates(31.6e-6, 8.17e12, 1.11e15, 1.33e12),
-        "widened": ExpertRates(17.9e-6, 3.81e12, 5.7e15, 4.4e11),
+        "bf16": ExpertRates(16.3e-6, 7.11e12, 1.0e15, 3.2e12, 0.07),
+        "fp8": ExpertRates(17.0e-6, 6.71e12, 1.79e15, 3.73e12, 0.05),
+        "fp8-block": ExpertRates(31.6e-6, 8.17e12, 1.11e15, 1.33e12, 0.25),
+        "widened": ExpertRates(17.9e-6, 3.81e12, 5.7e15, 4.4e11, 0.18),
         # bandwidths from served gpt-oss and MiniMax: the table of operators timed a kernel that widens to bf16
         "fp4": ExpertRates(18.5e-6, 7.7e12, 2.0e15, 4.0e12),
-        "nvfp4": ExpertRates(16.9e-6, 6.37e12, 5.29e15, 2.81e12),
+        "nvfp4": ExpertRates(16.9e-6, 6.37e12, 5.29e15, 2.81e12, 0.17),
     },
     "NVIDIA A100 SXM": {"bf16": ExpertRates(26.6e-6, 1.71e12, 1.57e14, 3.22e11)},
     "NVIDIA L40S": {
-        "bf16": ExpertRates(10.3e-6, 6.89e11, 2.25e14, 3.74e11),
-        "fp8": ExpertRates(16.1e-6, 6.95e11, 4.18e14, 5.29e11),
-        "widened": ExpertRates(23.4e-6, 6.73e11, 1.70e14, 4.57e11),
+        "bf16": ExpertRates(10.3e-6, 6.89e11, 2.25e14, 3.74e11, 0.71),
+        "fp8": ExpertRates(16.1e-6, 6.95e11, 4.18e14, 5.29e11, 1.0),
+        "widened": ExpertRates(23.4e-6, 6.73e11, 1.70e14, 4.57e11, 0.8),
     },
     "NVIDIA RTX PRO 6000": {
         "bf16": ExpertRates(31.7e-6, 1.59e12, 1.81e14, 9.53e11),
-        "fp8": ExpertRates(33.1e-6, 1.58e12, 3.41e14, 9.27e11),
-        "fp8-block": ExpertRates(22.6e-6, 1.57e12, 5.48e14, 1.31e12),
-        "widened": ExpertRates(15.9e-6, 1.41e12, 1.96e14, 6.72e11),
-        "fp4": ExpertRates(48.1e-6, 1.46e12, 1.43e15, 8.39e11),
+        "fp8": ExpertRates(33.1e-6, 1.58e12, 3.41e14, 9.27e11, 0.01),
+        "fp8-block": ExpertRates(22.6e-6, 1.57e12, 5.48e14, 1.31e12, 0.96),
+        "widened": ExpertRates(15.9e-6, 1.41e12, 1.96e14, 6.72e11, 0.89),
+        "fp4": ExpertRates(48.1e-6, 1.46e12, 1.43e15, 8.39e11, 0.02),
     },
 }
 _SUMS: Final = {

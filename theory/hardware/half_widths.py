@@ -53,7 +53,7 @@ HALF_WIDTHS: Final[Mapping[tuple[str, str], float]] = MappingProxyType(
         (TIME_PER_TOKEN, "dense"): 0.17,
         (TIME_PER_TOKEN, "dense, Blackwell"): 0.23,
         (TIME_PER_TOKEN, "experts"): 0.20,
-        (TIME_PER_TOKEN, "experts, Blackwell"): 0.23,
+        (TIME_PER_TOKEN, "experts, Blackwell"): 0.21,
         (FIRST_TOKEN, "any"): 1.2,
         # one dense model on A100, cells left out, and not less than of iterations and times per token, models left out
         (ROUND, "dense"): 0.15,

@@ -32,6 +32,9 @@ for the same experts. Measured loads of experts follow power laws of exponents 1
 differs."""
 _FULLEST: Final = {1: 0.0, 2: 0.56, 4: 1.03, 8: 1.42}
 """Mean of the largest of so many standard normal numbers, [-]: of the fullest GPU that experts are dealt out to."""
+_CROWDED: Final = 0.3
+"""Exponent of the GPUs by which the tokens of the fullest one exceed the mean, [-]: experts that are loaded by power
+laws of exponents 1.0 to 1.2 crowd on some (tables of aiconfigurator-core, 2 to 32 GPUs: 0.25 to 0.36 by format)."""
 _TILE: Final = 64.0
 """Rows to which a touched expert's tokens are padded; kernels for weights of 4 bits leave nothing empty."""
 _STARTED: Final = 512.0
@@ -279,11 +282,12 @@ def experts_seconds(
     touched = distinct_experts(experts.count, experts.per_token, asking)
     here = fullest_share(experts.count, touched, ep)
     intermediate = experts.intermediate / expert_tp
-    routed = tokens * experts.per_token / ep
+    everywhere = tokens * experts.per_token
+    routed = everywhere * ep ** (_CROWDED - 1.0)
     size = experts.matrices * hidden * intermediate
     rows = routed if weights.bytes_per_number < 1.0 else max(here * _TILE * math.ceil(routed / here / _TILE), routed)
     read = here * size * weights.bytes_per_number / rates.bandwidth
-    moved = routed + padding * experts.count / ep
+    moved = routed + rates.elsewhere * (everywhere - routed) + padding * experts.count / ep
     activations = _ACTIVATION * moved * (2.0 * hidden + 3.0 * intermediate) / rates.activation_bandwidth
     return rates.overhead_s + _joined(read, 2.0 * size * rows / rates.rate, 3.0) + activations
 

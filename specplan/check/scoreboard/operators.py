@@ -199,15 +199,16 @@ def _experts(gpu: Gpu, row: Row, _: str) -> Predicted:
         intermediate=intermediate,
         gated=(hidden, intermediate) not in _UNGATED or gpu.name == "NVIDIA A100 SXM",
     )
-    weights, shared = _FORMAT_OF[row["moe_dtype"]], int(row["moe_tp_size"])
-    read = operators.distinct_experts(experts.count, experts.per_token, tokens) * weights.bytes_per_number / shared
+    weights, shared, apart = _FORMAT_OF[row["moe_dtype"]], int(row["moe_tp_size"]), int(row.get("moe_ep_size") or 1)
+    touched = operators.distinct_experts(experts.count, experts.per_token, tokens)
+    read = touched * weights.bytes_per_number / (shared * apart)
     seconds = operators.experts_seconds(
         _on_chip(gpu, read * experts.matrices * hidden * intermediate),
         experts,
         hidden=hidden,
         tokens=tokens,
         asking=tokens,
-        ep=1,
+        ep=apart,
         expert_tp=shared,
         weights=weights,
     )

@@ -123,7 +123,7 @@ def test_a_table_that_drafts_nothing_loses_what_drafting_would_gain() -> None:
 
 
 def test_methods_that_are_far_behind_were_compared() -> None:
-    wanted = deployment(draft="Qwen/Qwen3-0.6B", gpus=2)
+    wanted = deployment(draft="Qwen/Qwen3-4B", gpus=2)
     (load, rows), *_ = (found := plan_loads(wanted, [Load(concurrency=1)], Limits(), ["lr-async"], curve=False)).loads
     assert [row.option.configuration for row in rows] == [PLAIN]
     assert "leave speculation off" in verdict(found, load, rows)
