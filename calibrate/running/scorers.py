@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from calibrate.engines.protocol import Backend, Choice
-from calibrate.engines.torch.likelihood import Likelihood, TellsLikelihood
+from calibrate.engines.protocol import Backend, Choice, Likelihood, TellsLikelihood
 from calibrate.running.session import Reply
 from calibrate.running.verifiers import StepText, step_text
 from sim.operations import Selection, Step, steps_after

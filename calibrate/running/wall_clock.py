@@ -20,6 +20,7 @@ from calibrate.engines.protocol import (
     Choice,
     Forgetful,
     Generation,
+    Likelihood,
     Preparing,
     Progress,
     Prompt,
@@ -28,7 +29,6 @@ from calibrate.engines.protocol import (
 )
 from calibrate.engines.sampling import derive_seed, uniform
 from calibrate.engines.speculation import Speculation
-from calibrate.engines.torch.likelihood import Likelihood
 from calibrate.running.scorers import Chooser, Scorer
 from calibrate.running.session import Drive, Reply, ReplyTask, WallSession
 from calibrate.running.step_marks import StepMarks

@@ -153,13 +153,13 @@ class ContinuousBatch:
                 logits = self.decoder.logits(hidden[begin - first : after - first]).double()
                 tokens = sent(job.prompt[begin + 1 : after + 1], torch.int64, logits.device)[:, None]
                 scores = (logits / job.sampling.temperature).log_softmax(-1).gather(1, tokens)
-                job.token_logprobs += scores[:, 0].tolist()
+                job.logprobs += scores[:, 0].tolist()
         assert hidden is not None
         logits = self.decoder.logits(hidden[-1:])
         if job.n_scored:
             job.finish = "stop"
         elif job.choices:
-            job.choice_logprobs = picked(logits[0].double().log_softmax(-1), job.choices).tolist()
+            job.logprobs = picked(logits[0].double().log_softmax(-1), job.choices).tolist()
             job.finish = "stop"
         else:
             uniforms = [uniform(job.seed, 0) if job.sampling.temperature else 0.0]

@@ -8,9 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from calibrate.engines.local import LocalEngine
-from calibrate.engines.protocol import Choice, Generation, Progress, Prompt, Request, Times
+from calibrate.engines.protocol import Choice, Generation, Likelihood, Progress, Prompt, Request, Times
 from calibrate.engines.torch.config import TorchConfig, check_torch_has
-from calibrate.engines.torch.likelihood import Likelihood
 from calibrate.engines.torch.model import check_model_folder, tokenizer_fingerprint
 from calibrate.engines.torch.process import WorkerProcess
 from calibrate.engines.torch.token_methods.eagle import check_head_folder
@@ -73,41 +72,39 @@ class TorchEngine(LocalEngine):
         """
         if request.speculation is not None:
             check_torch_has(request.speculation)
-        header, ids = await self.process.submit(
-            {
-                "max_tokens": request.max_tokens,
-                "stop": request.stop,
-                **asdict(request.sampling),
-                "seed": request.seed,
-                "ignore_eos": request.ignore_eos,
-                "speculation": request.speculation.to_message() if request.speculation else None,
-            },
-            self._ids(request.prompt),
+        result = await self._submit(
+            request.prompt,
             progress,
+            max_tokens=request.max_tokens,
+            stop=request.stop,
+            sampling=asdict(request.sampling),
+            seed=request.seed,
+            ignore_eos=request.ignore_eos,
+            speculation=request.speculation.to_message() if request.speculation else None,
         )
-        return Generation(
-            text=header["text"],
-            token_ids=tuple(ids),
-            n_generated=header["n_generated"],
-            finish=header["finish"],
-            n_iterations=header["n_iterations"],
-            **_prompt_and_times(header),
-            passes=tuple((drafted, accepted) for drafted, accepted in header.get("passes", ())),
-        )
+        result["token_ids"], result["passes"] = tuple(result["token_ids"]), tuple(map(tuple, result["passes"]))
+        return Generation(**result)
 
     async def choose(self, prompt: Prompt, choices: Sequence[str]) -> Choice:
         """Probabilities of single-token replies; see `Backend.choose`."""
-        header, _ = await self.process.submit({"choices": self._choice_ids(choices)}, self._ids(prompt))
-        return Choice.of_logs(choices, header["choice_logprobs"], **_prompt_and_times(header))
+        result = await self._submit(prompt, choices=self._choice_ids(choices))
+        return Choice.of_logs(choices, result.pop("logprobs"), **result)
 
     async def likelihood(self, prompt: Sequence[int], n_scored: int, *, temperature: float = 1.0) -> Likelihood:
-        """Log probabilities of a prompt's last tokens; see `calibrate.engines.torch.likelihood.TellsLikelihood`."""
+        """Log probabilities of a prompt's last tokens; see `calibrate.engines.protocol.TellsLikelihood`."""
         if not 1 <= n_scored < len(prompt):
             raise ParameterError("n_scored", n_scored, f"must be an integer in [1, {len(prompt) - 1}]")
         if not (math.isfinite(temperature) and temperature > 0.0):
             raise ParameterError("temperature", temperature, "must be a finite number > 0")
-        header, _ = await self.process.submit({"n_scored": n_scored, "temperature": temperature}, prompt)
-        return Likelihood(logprobs=tuple(header["token_logprobs"]), **_prompt_and_times(header))
+        result = await self._submit(tuple(prompt), n_scored=n_scored, sampling={"temperature": temperature})
+        return Likelihood(**{**result, "logprobs": tuple(result["logprobs"])})
+
+    async def _submit(self, prompt: Prompt, progress: Progress | None = None, **fields: Any) -> dict[str, Any]:
+        """Fields of a request's result, the times among them."""
+        result = await self.process.submit({"prompt": list(self._ids(prompt)), **fields}, progress)
+        queued, started, read, first, end = result["times"]
+        times = Times(queued=queued, prefill_start=started, prefill_end=read, first_token=first, end=end)
+        return {**result, "times": times}
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
         """Durations of the latest iterations and prefills; ``clear`` empties the records."""
@@ -131,11 +128,3 @@ class TorchEngine(LocalEngine):
     async def close(self) -> None:
         """End the process; requests in flight fail. A second call has no effect."""
         await self.process.close()
-
-
-def _prompt_and_times(header: dict[str, Any]) -> dict[str, Any]:
-    """Fields of all results of requests: tokens of the prompt, and times."""
-    times = Times(
-        **dict(zip(("queued", "prefill_start", "prefill_end", "first_token", "end"), header["times"], strict=True))
-    )
-    return {"n_prompt_tokens": header["n_prompt"], "n_cached_tokens": header["n_cached"], "times": times}

@@ -38,11 +38,11 @@ class Job:
     id: int
     prompt: Sequence[int]
     max_tokens: int = 1
-    stop: tuple[str, ...] = ()
+    stop: Sequence[str] = ()
     sampling: Sampling = GREEDY
     seed: int = 0
     ignore_eos: bool = False
-    choices: tuple[int, ...] = ()
+    choices: Sequence[int] = ()
     n_scored: int = 0
     """Tokens at the prompt's end whose likelihood is computed; if > 0, nothing is generated."""
     speculation: Speculation | None = None
@@ -58,8 +58,8 @@ class Job:
     finish: str = ""
     text: str = ""
     n_generated: int = 0
-    choice_logprobs: list[float] = field(default_factory=list)
-    token_logprobs: list[float] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    """Of the choices, or of the scored tokens."""
     passes: list[tuple[int, int]] = field(default_factory=list)
     """With speculation: tokens drafted and accepted in each pass."""
     memo: Any = None

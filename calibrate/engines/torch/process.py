@@ -2,32 +2,30 @@
 
 The worker is a fresh interpreter (`subprocess`, not `multiprocessing`: nothing is pickled, the caller's main module is
 not imported again, and the environment that torch reads at import can be set) connected by a private socket pair.
+Messages are JSON objects, one a line.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from array import array
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any, Final, TypeAlias
+from typing import IO, Any, Final
 
 from calibrate.engines.protocol import Progress
 from calibrate.engines.torch.config import TorchConfig
-from calibrate.engines.torch.framing import Frames, encode
 from theory.errors import CalibrationError
 
 __all__ = ["WorkerProcess"]
 
-_Answer: TypeAlias = "tuple[dict[str, Any], array[int]]"
 _ENVIRONMENT: Final = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
@@ -54,10 +52,10 @@ class WorkerProcess(asyncio.Protocol):
     def __init__(self, config: TorchConfig) -> None:
         self.config = config
         self.popen: subprocess.Popen[bytes] | None = None
-        self._frames = Frames()
+        self._unread = b""
         self._output: IO[bytes] | None = None
         self._transport: asyncio.Transport | None = None
-        self._pending: dict[int, asyncio.Future[_Answer]] = {}
+        self._pending: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._next_id = 1
         self._error: CalibrationError | None = None
         self._ready = self._closing = False
@@ -85,24 +83,24 @@ class WorkerProcess(asyncio.Protocol):
         answer = self._pending[0] = loop.create_future()
         speculations = [one.to_message() for one in self.config.speculations]
         start = {**asdict(self.config), "model": str(self.config.model.resolve()), "speculations": speculations}
-        self._transport.write(encode(start))
+        self._write(start)
         try:
             async with asyncio.timeout(self.config.start_timeout_s):
-                description = (await answer)[0]
+                description = await answer
         except TimeoutError:
             limit = f"{self.config.start_timeout_s:g} s"
             raise CalibrationError(f"torch engine {self.config.name!r} was not ready after {limit}") from None
         finally:
             del self._pending[0]
         self._ready = True
-        return {name: value for name, value in description.items() if name != "op"}
+        return description
 
     async def close(self) -> None:
         """End the process; requests in flight fail. A second call has no effect."""
         self._closing = True
         self._fail(CalibrationError(f"torch engine {self.config.name!r} is closed"))
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(encode({"op": "close"}))
+            self._write({"op": "close"})
             self._transport.close()
         if self.popen is not None:
             patience_s = _PATIENCE_S if self._ready else 0.0  # while it loads its model it reads no messages
@@ -110,10 +108,15 @@ class WorkerProcess(asyncio.Protocol):
         if self._output is not None:
             self._output.close()
 
-    async def submit(self, header: dict[str, Any], ids: Iterable[int], progress: Progress | None = None) -> _Answer:
-        """Submit a request and wait for its result; a cancellation is passed on, and its effect awaited."""
+    async def submit(self, request: dict[str, Any], progress: Progress | None = None) -> dict[str, Any]:
+        """Submit a request and wait for its result; a cancellation is passed on, and its effect awaited.
+
+        Parameters
+        ----------
+        request : fields of a `calibrate.engines.torch.job.Job`.
+        """
         number = self._next_id
-        answer = self._send({"op": "submit", **header}, ids)
+        answer = self._send({"op": "submit", **request})
         try:
             result = await answer
         except asyncio.CancelledError:
@@ -124,60 +127,65 @@ class WorkerProcess(asyncio.Protocol):
         finally:
             self._pending.pop(number, None)
         if progress is not None:
-            progress.n_generated = result[0].get("n_generated", 0)
+            progress.n_generated = result.get("n_generated", 0)
         return result
 
-    async def call(self, header: dict[str, Any]) -> dict[str, Any]:
+    async def call(self, message: dict[str, Any]) -> dict[str, Any]:
         """Send a message other than a request, and wait for the reply."""
         number = self._next_id
         try:
-            return (await self._send(header, ()))[0]
+            return await self._send(message)
         finally:
             self._pending.pop(number, None)
 
-    def _send(self, header: dict[str, Any], ids: Iterable[int]) -> asyncio.Future[_Answer]:
+    def _send(self, message: dict[str, Any]) -> asyncio.Future[dict[str, Any]]:
         if self._error is not None:
             raise CalibrationError(str(self._error))
-        assert self._transport is not None
-        number = header["id"] = self._next_id
+        number = self._next_id
         self._next_id += 1
         answer = self._pending[number] = asyncio.get_running_loop().create_future()
-        self._transport.write(encode(header, ids))
+        self._write({**message, "id": number})
         return answer
 
-    async def _abort(self, number: int, answer: asyncio.Future[_Answer]) -> int:
+    def _write(self, message: dict[str, Any]) -> None:
+        assert self._transport is not None
+        self._transport.write(json.dumps(message).encode() + b"\n")
+
+    async def _abort(self, number: int, answer: asyncio.Future[dict[str, Any]]) -> int:
         """Abort a request; return its number of generated tokens. No effect if the engine has ended.
 
         A worker reads messages between passes. Where a pass does not end and all is to end, it is killed.
         """
         if answer.done() and not answer.cancelled():  # it finished at the moment of its cancellation
-            return 0 if answer.exception() else int(answer.result()[0].get("n_generated", 0))
+            return 0 if answer.exception() else int(answer.result().get("n_generated", 0))
         if self._error is not None or self._transport is None or self._transport.is_closing():
             return 0
         end = self._pending[number] = asyncio.get_running_loop().create_future()
-        self._transport.write(encode({"op": "abort", "id": number}))
+        self._write({"op": "abort", "id": number})
         while not (await asyncio.wait([end], timeout=_PATIENCE_S))[0]:
             if self._owner is not None and self._owner.cancelling() and self.popen is not None:
                 self.popen.kill()
                 self._fail(CalibrationError(f"torch engine {self.config.name!r} did not answer and was killed"))
         try:
-            return int((await end)[0].get("n_generated", 0))
+            return int((await end).get("n_generated", 0))
         except CalibrationError:
             return 0
 
     def data_received(self, data: bytes) -> None:
         """Handle messages of the worker; called by asyncio."""
-        for header, ids in self._frames.feed(data):
-            future = self._pending.get(header.get("id", 0))
-            if header["op"] == "fatal":
-                self._fail(CalibrationError(f"torch engine {self.config.name!r} failed: {header['message']}"))
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            op, future = message.pop("op"), self._pending.get(message.pop("id", 0))
+            if op == "fatal":
+                self._fail(CalibrationError(f"torch engine {self.config.name!r} failed: {message['message']}"))
             elif future is None or future.done():
                 continue  # finished at the moment of its abort
-            elif header["op"] == "error":
-                said = f"torch engine {self.config.name!r} refused: {header['message']}"
+            elif op == "error":
+                said = f"torch engine {self.config.name!r} refused: {message['message']}"
                 future.set_exception(CalibrationError(said))
             else:
-                future.set_result((header, ids))
+                future.set_result(message)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail all requests with the reason why the worker has ended; called by asyncio."""

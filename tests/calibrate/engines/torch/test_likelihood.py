@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from calibrate.engines.protocol import Request, Sampling
-from calibrate.engines.torch.likelihood import TellsLikelihood
+from calibrate.engines.protocol import Request, Sampling, TellsLikelihood
 from calibrate.engines.torch.model import load_model
 from calibrate.running.scorers import LikelihoodScorer
 from calibrate.running.verifiers import StepText
