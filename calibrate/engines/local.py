@@ -25,20 +25,15 @@ class LocalConfig:
 
     name: str
     """Short name for messages, e.g. ``"target"``."""
-
     model: Path
     """Local folder with ``config.json``, safetensors weights and ``tokenizer.json``; nothing is ever downloaded."""
-
     device: str = "cpu"
     """``"cpu"`` or ``"cuda"``; on torch also ``"cuda:N"``."""
-
     dtype: str = "float32"
     cores: tuple[int, ...] | None = None
     """CPU cores that the engine is bound to, a thread each; None: the system's or the engine's choice."""
-
     max_batch: int = 16
     """Most sequences decoded at once; more requests wait."""
-
     max_context: int | None = None
     """Most tokens of a sequence; None: the model's limit, up to 4096."""
 

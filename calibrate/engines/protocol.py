@@ -47,7 +47,6 @@ class Sampling:
 
     temperature: float = 0.0
     """Divides the logits; 0 is greedy."""
-
     top_p: float = 1.0
     """Sample from the smallest set of tokens whose probabilities sum to at least this, in (0, 1]."""
 
@@ -68,17 +67,13 @@ class Request:
     prompt: Prompt
     max_tokens: int
     """Most tokens to generate, >= 1."""
-
     stop: tuple[str, ...] = ("\n\n",)
     """Generation ends with the first of these that appears in the generated text; it is kept in the text."""
-
     sampling: Sampling = GREEDY
     seed: int = 0
     """The same prompt, sampling and seed give the same text, independent of concurrent requests."""
-
     ignore_eos: bool = False
     """Continue after an end-of-text token: for latency measurements that need an exact number of tokens."""
-
     speculation: Speculation | None = None
     """Token-level speculation for this request; None is plain decoding. The distribution of the text is the same, and
     the same prompt, sampling, seed and speculation give the same text."""
@@ -132,18 +127,14 @@ class Generation:
     text: str
     token_ids: tuple[int, ...]
     """Token ids of ``text``, without the end-of-text token; can be appended to a prompt."""
-
     n_generated: int
     """Tokens that the engine generated, including the end-of-text token."""
-
     finish: Finish
     n_prompt_tokens: int
     n_cached_tokens: int
     """Prompt tokens whose keys and values were cached."""
-
     n_iterations: int
     """Decode iterations that the request took part in (its first token comes from the prefill)."""
-
     times: Times
     passes: tuple[tuple[int, int], ...] = ()
     """With speculation, for each decode pass of the target: drafted tokens, and those verified as right. A pass commits
@@ -157,10 +148,8 @@ class Choice:
     choices: tuple[str, ...]
     probabilities: tuple[float, ...]
     """Probability of each choice, given that the reply is one of them; they sum to 1."""
-
     mass: float
     """Probability, under the whole vocabulary, that the reply is one of the choices; low for an unsuitable prompt."""
-
     n_prompt_tokens: int
     n_cached_tokens: int
     times: Times

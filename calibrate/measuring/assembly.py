@@ -15,8 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from calibrate.engines.torch.cuda.telemetry import GpuState, gpu_notes
-from calibrate.loads.clients import kept_clients
-from calibrate.loads.levels import kept_loads, load_notes
+from calibrate.loads.levels import kept_clients, kept_loads, load_notes
 from calibrate.measuring.answers import kept_texts
 from calibrate.measuring.from_outside import left_out_notes
 from calibrate.measuring.noise import leading_slow, steadiness

@@ -19,8 +19,7 @@ from statistics import median
 from typing import Any, Final
 
 from calibrate.engines.speculation import Decoding
-from calibrate.loads.clients import measure_clients
-from calibrate.loads.levels import LoadSweep
+from calibrate.loads.levels import LoadSweep, measure_clients
 from calibrate.measuring.answers import measure_answer, measure_texts, outside_seconds, seconds_in_company
 from calibrate.measuring.assembly import assemble
 from calibrate.measuring.candidates import measure_beams

@@ -43,24 +43,18 @@ class LocalModels(AskedModels):
     judge: str | None = None
     """Model folder of the judge (or `BUNDLED`), on the draft's core; or ``target`` or ``draft``: that engine judges
     too. None: the bundled judge for the bundled pair, else the target."""
-
     embedding: str | None = None
     """Folder of a sentence-embedding model, on the draft's core, for the verifier ``embedding``; None: none."""
-
     token_draft: str | None = None
     """Folder of the model that drafts tokens inside the target's engine; None: the draft, if it has the target's
     tokenizer; ``none``: no such model."""
-
     eagle: str | None = None
     """Folder of an EAGLE head of the target; None: the bundled target's, else no head; ``none``: no head."""
-
     device: str = "cpu"
     """``cpu``, ``cuda`` or ``cuda:N``; on torch also two GPUs: the target's, and that of draft and judge."""
-
     dtype: str = "float32"
     target_core: int | None = None
     """CPU core that the target's process is pinned to; None: the first one allowed. Ignored on GPUs."""
-
     draft_core: int | None = None
     """CPU core of the draft's process; None: the second one allowed, or the first if there is only one."""
 
@@ -192,7 +186,6 @@ class TorchModels(LocalModels):
     candidates: int = 8
     """Candidates of both models at every position, for methods that choose among several (beam search, SPECS): they
     take most of the time of a calibration. 0: none, and such methods are not planned."""
-
     max_context: int | None = None
     """Most tokens of a sequence; None: the models' limit, up to 4096. On GPUs memory for it is taken at the start."""
 

@@ -46,32 +46,23 @@ class RemoteModels(AskedModels):
 
     backend: ClassVar[str] = "openai"
     by_load: ClassVar[bool] = True
-
     draft: str = ""
     """Server of the draft; empty: only the target is measured, with token-level methods."""
-
     judge: str = ""
     """Server of the judge; empty: the target's server."""
-
     api_key_env: str = ""
     """Environment variable with the key for all servers; empty: no key is sent. The key itself is never stored."""
-
     timeout_s: float = 120.0
     """Longest silence of a server, s."""
-
     task: str = "general"
     """``bundled`` if the models are the bundled pair, which has its own prompts; else ``general``."""
-
     speculative: str = ""
     """Servers of the target that speculate: a JSON list of vLLM's speculative configurations, each with an additional
     field ``server`` (``URL[#model]``). Empty: token-level methods are not measured."""
-
     gate: bool = True
     """Whether the draft model's confidence is recorded, which needs log-probabilities from its server."""
-
     chat: bool = False
     """Whether questions are rendered as a user's first turn by the target's chat template; else they are continued."""
-
     template_kwargs: str = ""
     """Settings of the chat template, such as ``{"enable_thinking": false}``, as JSON; empty: none."""
 

@@ -41,21 +41,17 @@ class VllmModels(LocalModels):
 
     backend: ClassVar[str] = "vllm"
     by_load: ClassVar[bool] = True
-
     speculative: str = ""
     """vLLM's speculative configurations of the target to measure, a JSON list; configurations of the same method may
     differ in the number of tokens and the lengths of n-grams only. Empty: prompt lookup, and if available the draft as
     draft model and the EAGLE head, with k2 = 4 each."""
-
     eager: bool = True
     """Whether models run in eager mode; else vLLM compiles and captures them."""
-
     target_gpus: str | None = None
     """Numbers of the GPUs that the target's engines are split over, with commas between them. None: where another role
     names its GPUs the first one, else the first that this process sees."""
     draft_gpus: str | None = None
     judge_gpus: str | None = None
-
     gpu_memory_utilization: float = 0.28
     """Share of a GPU's memory for each engine, so that plain target, speculating target and draft fit together."""
 

@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from calibrate.engines.sampling import draw, uniform
-from calibrate.engines.sending import picked, sent
+from calibrate.engines.sampling import draw, picked, sent, uniform
 from calibrate.engines.stop_strings import StopFinder
 from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.token_methods.jacobi import JacobiDecoding

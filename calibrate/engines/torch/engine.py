@@ -9,9 +9,8 @@ from typing import Any
 
 from calibrate.engines.local import LocalEngine
 from calibrate.engines.protocol import Choice, Generation, Likelihood, Progress, Prompt, Request, Times
-from calibrate.engines.torch.config import TorchConfig, check_torch_has
 from calibrate.engines.torch.model import check_model_folder, tokenizer_fingerprint
-from calibrate.engines.torch.process import WorkerProcess
+from calibrate.engines.torch.process import TorchConfig, WorkerProcess, check_torch_has
 from calibrate.engines.torch.token_methods.eagle import check_head_folder
 from calibrate.engines.work import EngineStatistics
 from theory.errors import CalibrationError, ParameterError

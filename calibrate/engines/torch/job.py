@@ -23,10 +23,8 @@ class Limits:
 
     max_batch: int
     """Most sequences decoded at once; more requests wait."""
-
     n_idle: int
     """Finished sequences kept for prompts that extend them."""
-
     max_context: int
     """Most tokens of a sequence, including its prompt."""
 
@@ -47,7 +45,6 @@ class Job:
     """Tokens at the prompt's end whose likelihood is computed; if > 0, nothing is generated."""
     speculation: Speculation | None = None
     queued: float = 0.0
-
     tokens: list[int] = field(default_factory=list)
     """Tokens generated so far; the last one is not yet in the cache."""
     n_cached: int = 0

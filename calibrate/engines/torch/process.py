@@ -1,4 +1,4 @@
-"""The process of a torch worker, on the engine's side: launch, messages, and errors when the process dies.
+"""The process of a torch worker, on the engine's side: configuration, launch, messages, and errors when it dies.
 
 The worker is a fresh interpreter (`subprocess`, not `multiprocessing`: nothing is pickled, the caller's main module is
 not imported again, and the environment that torch reads at import can be set) connected by a private socket pair.
@@ -16,15 +16,18 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
+from calibrate.engines.local import LocalConfig
 from calibrate.engines.protocol import Progress
-from calibrate.engines.torch.config import TorchConfig
-from theory.errors import CalibrationError
+from calibrate.engines.speculation import Speculation
+from calibrate.engines.token_vocabulary import OF_REQUEST, VOCABULARY
+from calibrate.engines.torch.cuda.devices import check_device
+from theory.errors import CalibrationError, ParameterError, check_integers
 
-__all__ = ["WorkerProcess"]
+__all__ = ["TorchConfig", "WorkerProcess", "check_torch_has"]
 
 _ENVIRONMENT: Final = {
     "HF_HUB_OFFLINE": "1",
@@ -35,10 +38,45 @@ _ENVIRONMENT: Final = {
     "TOKENIZERS_PARALLELISM": "false",
     "TQDM_DISABLE": "1",
 }
-
-
 _PATIENCE_S: Final = 2.0
 """What a worker may take to end a request that is to be the last, or to end itself; then it is killed."""
+_DTYPES: Final = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchConfig(LocalConfig):
+    """Configuration of a torch engine."""
+
+    n_idle: int = 16
+    """Finished sequences whose keys and values are kept for prompts that extend them."""
+    speculations: tuple[Speculation, ...] = ()
+    """Methods of token-level speculation to load; methods without weights are always available. Only the fields
+    ``method`` and ``model`` are used."""
+    start_timeout_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        if self.dtype not in _DTYPES:
+            raise ParameterError("dtype", self.dtype, f"must be one of {', '.join(_DTYPES)}")
+        check_device(self.device)
+        LocalConfig.__post_init__(self)
+        check_integers(self, n_idle=1)
+        for speculation in self.speculations:
+            check_torch_has(speculation)
+
+
+def check_torch_has(speculation: Speculation) -> None:
+    """Refuse speculation that the torch engine does not support, before it starts.
+
+    Raises
+    ------
+    ParameterError : a method that it does not have (EAGLE-3 heads run on vLLM only), or settings of another engine.
+    """
+    if not OF_REQUEST[speculation.method].torch:
+        names = ", ".join(terms.requested for terms in VOCABULARY if terms.torch)
+        rule = f"must be one of {names} on torch engines; heads of EAGLE-3 run on vLLM engines"
+        raise ParameterError("method", speculation.method, rule)
+    if speculation.extra:
+        raise ParameterError("extra", dict(speculation.extra), "must be empty: these are settings of vLLM")
 
 
 class WorkerProcess(asyncio.Protocol):

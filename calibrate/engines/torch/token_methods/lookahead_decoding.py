@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -213,11 +214,10 @@ class LookaheadSequence:
         kept = [row_of(leader, depth) for depth in range(len(tokens))]
         return Verdict(tokens=list(tokens), n_accepted=len(tokens) - 1, kept=kept)
 
-    def resumed(self, prompt: Sequence[int], *, seed: int) -> LookaheadSequence:
-        """A state with the same window and pool, for a prompt that begins with this state's text."""
-        twin = LookaheadSequence(self.settings, prompt, seed=seed)
-        twin.pool = self.pool.copy()
-        twin._window = [list(row) for row in self._window]
+    def copy(self) -> LookaheadSequence:
+        """An independent state with the same window and pool."""
+        twin = copy(self)
+        twin.pool, twin._window = self.pool.copy(), [list(row) for row in self._window]
         return twin
 
 
@@ -288,10 +288,7 @@ class LookaheadDecoding(TokenMethod):
         if job.memo is None:
             assert job.speculation is not None
             shelved = self._shelf.find(job.prompt, job.speculation)
-            if shelved is None:
-                job.memo = LookaheadSequence(job.speculation, job.prompt, seed=job.seed)
-            else:
-                job.memo = shelved.resumed(job.prompt, seed=job.seed)
+            job.memo = shelved.copy() if shelved else LookaheadSequence(job.speculation, job.prompt, seed=job.seed)
         known: LookaheadSequence = job.memo
         return known
 
