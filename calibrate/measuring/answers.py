@@ -29,7 +29,6 @@ from sim.algorithms import autoregressive, draft_trajectory, lookahead_async, pa
 from sim.algorithms.checks import Check
 from sim.operations import Choose, Generate, Operation, Score, Step, Verify
 from sim.roles import DRAFT, EMBEDDING, EXACT, GATE, INSTANT, JUDGE, STANDS_IN, TARGET
-from theory.errors import check_integers
 
 __all__ = [
     "ON_SERVERS",
@@ -65,9 +64,6 @@ class Inspection:
     """Whether the chooser selects one of the drafts of a position, in a single request."""
     beams: int = 0
     """Candidates per position and model of a further answer, for methods that choose among them; 0: no such answer."""
-
-    def __post_init__(self) -> None:
-        check_integers(self, drafts=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,7 +66,7 @@ def checked_speculative(config: Mapping[str, Any]) -> dict[str, Any]:
     method = str(config.get("method"))
     if method not in OF_VLLM:
         raise ParameterError("method", method, f"must be one of {', '.join(OF_VLLM)}")
-    known = _COMMON | OF_VLLM[method].vllm_settings
+    known = _COMMON | OF_VLLM[method].drafter_settings | {VLLM_KNOBS[knob] for knob in OF_VLLM[method].knobs}
     if unknown := sorted(config.keys() - known):
         rule = f"is no setting of the method {method}; there are: {', '.join(sorted(known))}"
         raise ParameterError("speculative", unknown[0], rule)
