@@ -234,10 +234,8 @@ class WorkerProcess(asyncio.Protocol):
         """The socket closed without a message: return an error with the exit status of the process."""
         process = self.popen
         assert process is not None
-        for _ in range(200):
-            if process.poll() is not None:
-                break
-            await asyncio.sleep(0.005)
+        with suppress(subprocess.TimeoutExpired):
+            await asyncio.to_thread(process.wait, 1.0)
         code = process.returncode
         how = "closed its connection" if code is None else f"exited with code {code}"
         if code is not None and code < 0:
