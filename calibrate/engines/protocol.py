@@ -121,7 +121,17 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
+class _Reply:
+    """What all results of requests have."""
+
+    n_prompt_tokens: int
+    n_cached_tokens: int
+    """Prompt tokens whose keys and values were cached."""
+    times: Times
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation(_Reply):
     """Result of a request."""
 
     text: str
@@ -130,19 +140,15 @@ class Generation:
     n_generated: int
     """Tokens that the engine generated, including the end-of-text token."""
     finish: Finish
-    n_prompt_tokens: int
-    n_cached_tokens: int
-    """Prompt tokens whose keys and values were cached."""
     n_iterations: int
     """Decode iterations that the request took part in (its first token comes from the prefill)."""
-    times: Times
     passes: tuple[tuple[int, int], ...] = ()
     """With speculation, for each decode pass of the target: drafted tokens, and those verified as right. A pass commits
     the right tokens and one more, cut where the text ends; cut tokens count as right but are not generated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(_Reply):
     """Probabilities of several single-token replies."""
 
     choices: tuple[str, ...]
@@ -150,9 +156,6 @@ class Choice:
     """Probability of each choice, given that the reply is one of them; they sum to 1."""
     mass: float
     """Probability, under the whole vocabulary, that the reply is one of the choices; low for an unsuitable prompt."""
-    n_prompt_tokens: int
-    n_cached_tokens: int
-    times: Times
 
     @classmethod
     def of_logs(cls, choices: Sequence[str], logs: Sequence[float], **others: Any) -> Self:
@@ -177,13 +180,10 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Likelihood:
+class Likelihood(_Reply):
     """Natural-log probabilities of the last tokens of a prompt, each given all before it."""
 
     logprobs: tuple[float, ...]
-    n_prompt_tokens: int
-    n_cached_tokens: int
-    times: Times
 
     @property
     def total(self) -> float:

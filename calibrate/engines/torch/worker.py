@@ -93,7 +93,7 @@ class Worker:
         self._socket.sendall(json.dumps(message).encode() + b"\n")
 
     def _handle(self, batch: ContinuousBatch, message: dict[str, Any]) -> None:
-        op, number = message.pop("op"), message.get("id")
+        op, number = message.pop("op"), message.get("id", 0)
         if op == "submit":
             try:
                 batch.submit(_job(message))

@@ -10,7 +10,7 @@ from refusals import refused
 
 from calibrate.engines.torch.cuda.captured import columns_up_to, padded_columns
 from calibrate.engines.torch.cuda.devices import check_room, devices_of_roles, opened_device
-from calibrate.engines.torch.process import TorchConfig
+from calibrate.engines.torch.engine import TorchConfig
 from calibrate.models.local import TorchModels
 from calibrate.pair import draft_path, target_path
 from sim.roles import DRAFT, JUDGE, TARGET
