@@ -260,13 +260,11 @@ class _Sitting:
         models = self.plan.models
         sentinels = {name: await self._sentinel(name, engine, index) for name, engine in self.engines.items()}
         answer = await measure_answer(self._clock, problem, self.plan.truth, models.inspection())
-        await work_done(self.engines)  # clears the work before the survey
-        surveyed = await measure_beams(self._clock, problem, self.plan.truth, width=models.inspection().beams)
-        surveying = await work_done(self.engines) if surveyed.records else {}
-        groups = {name: surveyed.as_groups(name, work) for name, work in surveying.items()}
+        width = models.inspection().beams
+        beams, groups = await measure_beams(self._clock, problem, self.plan.truth, self.engines, width=width)
         in_use, token_answers = await self._run_as_used(problem, index)
         return {
-            "record": answer.record.model_copy(update={"beams": surveyed.records}).model_dump(mode="json"),
+            "record": answer.record.model_copy(update={"beams": beams}).model_dump(mode="json"),
             "ids": answer.token_ids,
             "role_seconds": answer.role_seconds,
             "embedding_seconds": await seconds_in_company(self._clock, problem, models.inspection()),

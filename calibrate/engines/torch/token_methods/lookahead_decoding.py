@@ -43,51 +43,12 @@ if TYPE_CHECKING:
     from calibrate.engines.speculation import Speculation
     from calibrate.engines.torch.job import Job
 
-__all__ = ["LookaheadDecoding", "LookaheadSequence", "NGramPool", "Shelf", "by_draw", "pass_layout"]
+__all__ = ["LookaheadDecoding", "LookaheadSequence", "Shelf", "by_draw", "pass_layout"]
 
 _SHELF: Final = 64
 
 Gram: TypeAlias = tuple[int, ...]
 """An n-gram without its first token."""
-
-
-class NGramPool:
-    """Different n-grams, the latest first; adding one again makes it the latest.
-
-    Parameters
-    ----------
-    per_token : n-grams kept per first token, >= 1. Dropping the others changes no lookup of at most ``per_token``
-        n-grams: a lookup returns the latest, and an old n-gram becomes the latest only by being added again.
-
-    >>> pool = NGramPool(per_token=2)
-    >>> for gram in ((1, 2, 3), (1, 4, 5), (1, 2, 3), (1, 6, 7)):
-    ...     pool.add(gram)
-    >>> pool.after(1)
-    [(6, 7), (2, 3)]
-    """
-
-    def __init__(self, per_token: int) -> None:
-        self._per_token = per_token
-        self._grams: dict[int, dict[Gram, None]] = {}
-
-    def add(self, gram: Sequence[int]) -> None:
-        """Add an n-gram, given with its first token."""
-        known = self._grams.setdefault(gram[0], {})
-        rest = tuple(gram[1:])
-        known.pop(rest, None)
-        known[rest] = None
-        if len(known) > self._per_token:
-            del known[next(iter(known))]
-
-    def after(self, token: int) -> list[Gram]:
-        """The n-grams that begin with ``token``, without it, the latest first."""
-        return list(reversed(self._grams.get(token, {})))
-
-    def copy(self) -> NGramPool:
-        """An independent pool with the same n-grams."""
-        twin = NGramPool(self._per_token)
-        twin._grams = {token: dict(grams) for token, grams in self._grams.items()}
-        return twin
 
 
 def by_draw(guesses: Sequence[Gram], token: Callable[[int, int], int]) -> tuple[tuple[int, ...], int]:
@@ -150,6 +111,9 @@ def pass_layout(window: int, ngram: int, guesses: int) -> tuple[list[int], torch
 class LookaheadSequence:
     """The window and the pool of one sequence.
 
+    The pool has the latest ``guesses`` n-grams of each first token: a pass verifies no others, and an old one becomes
+    the latest only by being added again.
+
     After a pass that committed k > 1 tokens the rows of k - 1 passes are missing in the window. It moves on by one row,
     so that trajectories stay complete but their positions shift, as in the released code, and so in the paper's figures
     (Algorithm 1, line 8, replaces the missing rows by random ones; then n-grams end randomly).
@@ -163,7 +127,7 @@ class LookaheadSequence:
 
     def __init__(self, settings: Speculation, prompt: Sequence[int], *, seed: int = 0) -> None:
         self.settings = settings
-        self.pool = NGramPool(per_token=settings.guesses)
+        self._pool: dict[int, dict[Gram, None]] = {}
         random = np.random.default_rng(seed & (2**63 - 1))
         source = np.unique(np.asarray(prompt, np.int64))
         self._window = [random.choice(source, settings.window).tolist() for _ in range(settings.ngram - 1)]
@@ -173,6 +137,19 @@ class LookaheadSequence:
         """Tokens that the lookahead branch computes, including the current one: W (N - 1)."""
         return self.settings.window * (self.settings.ngram - 1)
 
+    def add(self, gram: Sequence[int]) -> None:
+        """Add an n-gram to the pool, given with its first token; one that is there becomes the latest."""
+        known = self._pool.setdefault(gram[0], {})
+        rest = tuple(gram[1:])
+        known.pop(rest, None)
+        known[rest] = None
+        if len(known) > self.settings.guesses:
+            del known[next(iter(known))]
+
+    def after(self, token: int) -> list[Gram]:
+        """The n-grams that begin with ``token``, without it, the latest first."""
+        return list(reversed(self._pool.get(token, {})))
+
     def propose(self, current: int, space: int) -> Rows:
         """The window and the n-grams that begin with the current token, in at most ``space`` rows (>= 1).
 
@@ -181,7 +158,7 @@ class LookaheadSequence:
         s, size = self.settings, self.settings.ngram - 1
         if space < self.window_rows:
             return Rows(ids=[current])
-        grams = self.pool.after(current)[: min(s.guesses, (space - self.window_rows) // size)]
+        grams = self.after(current)[: min(s.guesses, (space - self.window_rows) // size)]
         ids = [token for row in self._window for token in row]
         ids[0] = current
         for gram in grams:
@@ -209,7 +186,7 @@ class LookaheadSequence:
             newest = list(likeliest[first - s.window : first])
             self._window[0][0] = rows.ids[0]
             for gram in zip(*self._window, newest, strict=True):
-                self.pool.add(gram)
+                self.add(gram)
             self._window = [*self._window[1:], newest]
         kept = [row_of(leader, depth) for depth in range(len(tokens))]
         return Verdict(tokens=list(tokens), n_accepted=len(tokens) - 1, kept=kept)
@@ -217,7 +194,8 @@ class LookaheadSequence:
     def copy(self) -> LookaheadSequence:
         """An independent state with the same window and pool."""
         twin = copy(self)
-        twin.pool, twin._window = self.pool.copy(), [list(row) for row in self._window]
+        twin._pool = {token: dict(grams) for token, grams in self._pool.items()}
+        twin._window = [list(row) for row in self._window]
         return twin
 
 
