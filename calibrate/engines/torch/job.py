@@ -56,7 +56,7 @@ class Job:
     text: str = ""
     n_generated: int = 0
     logprobs: list[float] = field(default_factory=list)
-    """Of the choices, or of the scored tokens."""
+    """Log probabilities of the choices, or of the scored tokens."""
     passes: list[tuple[int, int]] = field(default_factory=list)
     """With speculation: tokens drafted and accepted in each pass."""
     memo: Any = None
