@@ -20,8 +20,8 @@ from calibrate.engines.speculation import Decoding, Speculation
 from calibrate.engines.token_vocabulary import parsed_settings
 from calibrate.engines.vllm.config import checked_speculative, setting_of, speculation_of
 from calibrate.measuring.answers import Inspection
-from calibrate.measuring.engine_timings import MeasureOptions
-from calibrate.measuring.from_outside import ESTIMATOR, Warmup, measure_server, timing_notes, warm_up_server
+from calibrate.measuring.engine_timings import MeasureOptions, WarmUp
+from calibrate.measuring.from_outside import ESTIMATOR, measure_server, timing_notes, warm_up_server
 from calibrate.models.asking import BUNDLED, AskedModels
 from calibrate.record.engine_records import EngineRecord
 from calibrate.record.json_text import parse_json
@@ -171,15 +171,15 @@ class RemoteModels(AskedModels):
         """Number of servers that `open` connects to."""
         return 1 if not self.draft else 3 if self.judge else 2
 
-    async def warm_up(self, engine: OpenAIEngine, seconds: float) -> Warmup:
+    async def warm_up(self, engine: OpenAIEngine, seconds: float) -> WarmUp:
         """Send requests until the first, slow ones are over."""
         return await warm_up_server(engine, seconds=seconds)
 
     async def time_engine(
-        self, engine: OpenAIEngine, options: MeasureOptions, *, warmup: Warmup, progress: Callable[[str], None]
+        self, engine: OpenAIEngine, options: MeasureOptions, progress: Callable[[str], None]
     ) -> EngineRecord:
         """Measure a server by the arrival times of its tokens."""
-        return await measure_server(engine, engine.config.host, options, warmup=warmup, progress=progress)
+        return await measure_server(engine, engine.config.host, options, progress=progress)
 
     def token_settings(self) -> tuple[Decoding, ...]:
         """Return the token-level methods with a configured server."""
