@@ -180,17 +180,22 @@ class _Sitting:
 
     async def measure_loads(self) -> None:
         """Measure the engines with several clients, and the target by load for a share of the time taken so far."""
-        both: dict[str, Any] = {"patiently": self.patiently, "progress": self._step}
-        asked = self._clock, self.plan.problems, self.plan.clients, self._journal
-        clients = partial(measure_clients, *asked, work=partial(work_done, self.engines), **both)
-        if (options := self.plan.loads) is None:
-            for number in range(self.plan.client_rounds):
+        plan, work, patiently = self.plan, partial(work_done, self.engines), self.patiently
+        asked = partial(measure_clients, self._clock, plan.problems, plan.clients, self._journal)
+        clients = partial(asked, work=work, patiently=patiently, progress=self._step)
+        if (options := plan.loads) is None:
+            for number in range(plan.client_rounds):
                 await clients(number)
             return
         sweep = LoadSweep(
-            options=options, decodings=self.plan.decodings, clock=self._clock, journal=self._journal, **both
+            options=options,
+            decodings=plan.decodings,
+            clock=self._clock,
+            journal=self._journal,
+            patiently=patiently,
+            progress=self._step,
         )
-        await sweep.measure(self.plan.problems[: self.n_answers], time.monotonic() - self._began, clients)
+        await sweep.measure(plan.problems[: self.n_answers], time.monotonic() - self._began, clients)
 
     def _precision(self, of_profile: Callable[[Profile], Precision], look: int | str) -> Precision:
         """The precision at a look; a look of an earlier run is read from the journal."""

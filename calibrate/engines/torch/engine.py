@@ -298,10 +298,8 @@ class TorchEngine(LocalEngine):
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         """Hand the worker's messages to those who wait for them, until it ends; then tell them why it has ended."""
-        with suppress(ConnectionError):
+        with suppress(ConnectionError, ValueError):  # the latter: it died as it wrote
             async for line in reader:
-                if not line.endswith(b"\n"):  # it died as it wrote
-                    break
                 message = json.loads(line)
                 op, future = message.pop("op"), self._pending.get(message.pop("id", 0))
                 if op == "fatal":
