@@ -181,8 +181,8 @@ class _Sitting:
     async def measure_loads(self) -> None:
         """Measure the engines with several clients, and the target by load for a share of the time taken so far."""
         plan, work, patiently = self.plan, partial(work_done, self.engines), self.patiently
-        asked = partial(measure_clients, self._clock, plan.problems, plan.clients, self._journal)
-        clients = partial(asked, work=work, patiently=patiently, progress=self._step)
+        rounds = partial(measure_clients, self._clock, plan.problems, plan.clients, self._journal)
+        clients = partial(rounds, work=work, patiently=patiently, progress=self._step)
         if (options := plan.loads) is None:
             for number in range(plan.client_rounds):
                 await clients(number)

@@ -148,7 +148,7 @@ async def _timed_batch(engine: OpenAIEngine, prompts: Sequence[str], n: int, wat
             tried.append(attempt)
             if not attempt.late:
                 break
-        if not attempt.late and attempt.n >= enough:
+        if not attempt.late and len(attempt.samples) >= enough:
             engine.outcomes[what, _TIMED] += 1
             return grouped(attempt.samples, n)
         last = attempt.last
@@ -157,7 +157,7 @@ async def _timed_batch(engine: OpenAIEngine, prompts: Sequence[str], n: int, wat
     if len(prompts) > 1:
         engine.outcomes[what, _LEFT_OUT] += 1
         return []
-    usable = [attempt for attempt in tried if attempt.n >= enough]
+    usable = [attempt for attempt in tried if len(attempt.samples) >= enough]
     if not usable:
         request = f"a request of {attempt.max_tokens} tokens"
         raise CalibrationError(f"{engine.name}: {request} cannot be timed: {attempt.failure()}")
@@ -174,10 +174,6 @@ class _Attempt:
     max_tokens: int
     stall_s: float
     n_prompt: int
-
-    @property
-    def n(self) -> int:
-        return len(self.samples)
 
     @property
     def seconds(self) -> float:
