@@ -43,9 +43,10 @@ if TYPE_CHECKING:
     from calibrate.engines.speculation import Speculation
     from calibrate.engines.torch.job import Job
 
-__all__ = ["LookaheadDecoding", "LookaheadSequence", "Shelf", "by_draw", "pass_layout"]
+__all__ = ["LookaheadDecoding", "LookaheadSequence", "by_draw", "pass_layout"]
 
 _SHELF: Final = 64
+"""States of ended requests that are kept for requests whose prompts extend theirs."""
 
 Gram: TypeAlias = tuple[int, ...]
 """An n-gram without its first token."""
@@ -199,36 +200,6 @@ class LookaheadSequence:
         return twin
 
 
-class Shelf:
-    """The latest ``size`` states of finished requests, for requests whose prompts extend theirs."""
-
-    def __init__(self, size: int = _SHELF) -> None:
-        self._size = size
-        self._kept: OrderedDict[tuple[int, ...], tuple[tuple[int, ...], LookaheadSequence]] = OrderedDict()
-        """Text of a request -> its prompt, and its state."""
-
-    def put(self, prompt: Sequence[int], text: Sequence[int], state: LookaheadSequence) -> None:
-        """Keep the final state of a request; ``text`` begins with the prompt."""
-        self._kept.pop(tuple(text), None)
-        self._kept[tuple(text)] = tuple(prompt), state
-        if len(self._kept) > self._size:
-            self._kept.popitem(last=False)
-
-    def find(self, prompt: Sequence[int], settings: Speculation) -> LookaheadSequence | None:
-        """The state with the same settings whose text has the longest common prefix with the prompt.
-
-        On a tie, the latest. Its own prompt must be a proper prefix of this prompt: then it has no text after this
-        prompt, such as an earlier reply to it, and at most another version of its last step.
-        """
-        whole, best, most = tuple(prompt), None, -1
-        for text, (own, state) in self._kept.items():
-            if len(own) < len(whole) and state.settings == settings and whole[: len(own)] == own:
-                shared = common(text, whole)
-                if shared >= most:
-                    best, most = state, shared
-        return best
-
-
 class LookaheadDecoding(TokenMethod):
     """Lookahead Decoding for the sequences of an engine; tokens are those that plain decoding draws with the same seed.
 
@@ -239,7 +210,8 @@ class LookaheadDecoding(TokenMethod):
 
     def __init__(self, max_rows: int) -> None:
         self._max_rows = max_rows
-        self._shelf = Shelf()
+        self._kept: OrderedDict[tuple[int, ...], tuple[tuple[int, ...], LookaheadSequence]] = OrderedDict()
+        """Texts of the latest requests that have ended -> their prompts, and their states."""
 
     def propose(self, jobs: Sequence[Job], room: Sequence[int]) -> list[Rows]:
         """The window of each job, and the n-grams of its pool that begin with its last token."""
@@ -259,14 +231,32 @@ class LookaheadDecoding(TokenMethod):
     def leave(self, job: Job) -> None:
         """Keep the state of a job that ended normally."""
         if job.memo is not None and job.finish:
-            self._shelf.put(job.prompt, [*job.prompt, *job.tokens], job.memo)
+            text = (*job.prompt, *job.tokens)
+            self._kept.pop(text, None)
+            self._kept[text] = tuple(job.prompt), job.memo
+            if len(self._kept) > _SHELF:
+                self._kept.popitem(last=False)
         job.memo = None
+
+    def kept(self, prompt: Sequence[int], settings: Speculation) -> LookaheadSequence | None:
+        """The kept state with the same settings whose text has the longest common prefix with the prompt.
+
+        On a tie, the latest. Its own prompt must be a proper prefix of this prompt: then it has no text after this
+        prompt, such as an earlier reply to it, and at most another version of its last step.
+        """
+        whole, best, most = tuple(prompt), None, -1
+        for text, (own, state) in self._kept.items():
+            if len(own) < len(whole) and state.settings == settings and whole[: len(own)] == own:
+                shared = common(text, whole)
+                if shared >= most:
+                    best, most = state, shared
+        return best
 
     def _state(self, job: Job) -> LookaheadSequence:
         if job.memo is None:
             assert job.speculation is not None
-            shelved = self._shelf.find(job.prompt, job.speculation)
-            job.memo = shelved.copy() if shelved else LookaheadSequence(job.speculation, job.prompt, seed=job.seed)
+            kept = self.kept(job.prompt, job.speculation)
+            job.memo = kept.copy() if kept else LookaheadSequence(job.speculation, job.prompt, seed=job.seed)
         known: LookaheadSequence = job.memo
         return known
 

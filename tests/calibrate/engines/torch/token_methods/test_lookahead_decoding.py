@@ -15,7 +15,7 @@ from calibrate.engines.protocol import GREEDY, Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.job import SPARE, Limits
-from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSequence, Shelf, pass_layout
+from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadDecoding, LookaheadSequence, pass_layout
 from calibrate.engines.torch.token_methods.protocol import Rows
 from calibrate.engines.torch.token_pass import forward_rows
 
@@ -152,22 +152,27 @@ def test_short_of_space():
     assert [len(state.propose(1, space).ids) for space in (1, 5, 6, 7, 8, 10, 99)] == [1, 1, 6, 6, 8, 10, 10]
 
 
-def test_shelf_gives_a_state_to_what_goes_further():
+def test_a_state_is_kept_for_what_goes_further(monkeypatch):
     """Continuations, and siblings of a continuation; never the same prompt again, whose reply the state has seen."""
-    settings = speculation(2, 2, 2)
-    shelf = Shelf(size=3)
-    states = [LookaheadSequence(settings, (1, 2)) for _ in range(4)]
-    shelf.put((1, 2), (1, 2, 3, 4), states[0])
-    shelf.put((1, 2, 3, 4), (1, 2, 3, 4, 5), states[1])
-    assert shelf.find([1, 2, 3, 4, 5, 9], settings) is states[1]
-    assert shelf.find([1, 2, 7, 7], settings) is states[0]
-    assert shelf.find([1, 2, 3, 4], settings) is states[0]  # not the state that went on from here
-    assert shelf.find([1, 2], settings) is None
-    assert shelf.find([2, 2, 3], settings) is None
-    assert shelf.find([1, 2, 3, 4], speculation(3, 2, 2)) is None
-    shelf.put((8,), (8, 9), states[2])
-    shelf.put((6,), (6, 9), states[3])  # the oldest gives way
-    assert shelf.find([1, 2, 7], settings) is None
+    monkeypatch.setattr("calibrate.engines.torch.token_methods.lookahead_decoding._SHELF", 3)
+    settings, method = speculation(2, 2, 2), LookaheadDecoding(SPARE)
+
+    def ended(prompt, *tokens):
+        state = LookaheadSequence(settings, prompt)
+        one = job(prompt, memo=state, finish="stop", tokens=list(tokens))
+        method.leave(one)
+        return state
+
+    first, second = ended((1, 2), 3, 4), ended((1, 2, 3, 4), 5)
+    assert method.kept([1, 2, 3, 4, 5, 9], settings) is second
+    assert method.kept([1, 2, 7, 7], settings) is first
+    assert method.kept([1, 2, 3, 4], settings) is first  # not the state that went on from here
+    assert method.kept([1, 2], settings) is None
+    assert method.kept([2, 2, 3], settings) is None
+    assert method.kept([1, 2, 3, 4], speculation(3, 2, 2)) is None
+    ended((8,), 9)
+    ended((6,), 9)  # the oldest gives way
+    assert method.kept([1, 2, 7], settings) is None
 
 
 def test_steps_carry_the_pool_on(target):
