@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from theory.errors import ParameterError, check_integers
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["LocalConfig", "LocalEngine"]
+__all__ = ["LocalConfig", "LocalEngine", "version_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,20 +26,15 @@ class LocalConfig:
 
     name: str
     """Short name for messages, e.g. ``"target"``."""
-
     model: Path
     """Local folder with ``config.json``, safetensors weights and ``tokenizer.json``; nothing is ever downloaded."""
-
     device: str = "cpu"
     """``"cpu"`` or ``"cuda"``; on torch also ``"cuda:N"``."""
-
     dtype: str = "float32"
     cores: tuple[int, ...] | None = None
     """CPU cores that the engine is bound to, a thread each; None: the system's or the engine's choice."""
-
     max_batch: int = 16
     """Most sequences decoded at once; more requests wait."""
-
     max_context: int | None = None
     """Most tokens of a sequence; None: the model's limit, up to 4096."""
 
@@ -47,6 +43,14 @@ class LocalConfig:
         if self.cores is not None and not (self.cores and allowed.issuperset(self.cores)):
             raise ParameterError("cores", self.cores, f"must be some of this process's cores {sorted(allowed)}")
         check_integers(self, max_batch=1, max_context=2)
+
+
+def version_of(package: str) -> str:
+    """Return the version of an installed package; empty: it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 class LocalEngine:

@@ -120,14 +120,11 @@ class SpecDecode:
 
     tokens: int
     """Tokens generated in all, N."""
-
     drafts: int
     """Target passes that verified a draft; passes without one are not counted."""
-
     drafted: int
     accepted: int
     """Drafted tokens, and accepted ones among them."""
-
     accepted_at: tuple[int, ...] = field(default=())
     """Number of drafts whose token at this position was accepted (unconditional, from position 0)."""
 
@@ -189,14 +186,11 @@ class ServerCounts:
 
     retries: int = 0
     """Requests that this process sent again, because the server had refused them or broken the connection."""
-
     load: Load | None = None
     tokens: int | None = None
     """Tokens generated; None where the server does not tell."""
-
     preempted: int = 0
     """Requests that lost their place in the cache and were computed again."""
-
     speculation: SpecDecode | None = None
 
     @classmethod

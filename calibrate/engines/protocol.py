@@ -23,12 +23,14 @@ __all__ = [
     "Finish",
     "Forgetful",
     "Generation",
+    "Likelihood",
     "MeasuredEngine",
     "Preparing",
     "Progress",
     "Prompt",
     "Request",
     "Sampling",
+    "TellsLikelihood",
     "Times",
 ]
 
@@ -45,7 +47,6 @@ class Sampling:
 
     temperature: float = 0.0
     """Divides the logits; 0 is greedy."""
-
     top_p: float = 1.0
     """Sample from the smallest set of tokens whose probabilities sum to at least this, in (0, 1]."""
 
@@ -66,17 +67,13 @@ class Request:
     prompt: Prompt
     max_tokens: int
     """Most tokens to generate, >= 1."""
-
     stop: tuple[str, ...] = ("\n\n",)
     """Generation ends with the first of these that appears in the generated text; it is kept in the text."""
-
     sampling: Sampling = GREEDY
     seed: int = 0
     """The same prompt, sampling and seed give the same text, independent of concurrent requests."""
-
     ignore_eos: bool = False
     """Continue after an end-of-text token: for latency measurements that need an exact number of tokens."""
-
     speculation: Speculation | None = None
     """Token-level speculation for this request; None is plain decoding. The distribution of the text is the same, and
     the same prompt, sampling, seed and speculation give the same text."""
@@ -124,44 +121,41 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Generation:
+class _Reply:
+    """What all results of requests have."""
+
+    n_prompt_tokens: int
+    n_cached_tokens: int
+    """Prompt tokens whose keys and values were cached."""
+    times: Times
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation(_Reply):
     """Result of a request."""
 
     text: str
     token_ids: tuple[int, ...]
     """Token ids of ``text``, without the end-of-text token; can be appended to a prompt."""
-
     n_generated: int
     """Tokens that the engine generated, including the end-of-text token."""
-
     finish: Finish
-    n_prompt_tokens: int
-    n_cached_tokens: int
-    """Prompt tokens whose keys and values were cached."""
-
     n_iterations: int
     """Decode iterations that the request took part in (its first token comes from the prefill)."""
-
-    times: Times
     passes: tuple[tuple[int, int], ...] = ()
     """With speculation, for each decode pass of the target: drafted tokens, and those verified as right. A pass commits
     the right tokens and one more, cut where the text ends; cut tokens count as right but are not generated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(_Reply):
     """Probabilities of several single-token replies."""
 
     choices: tuple[str, ...]
     probabilities: tuple[float, ...]
     """Probability of each choice, given that the reply is one of them; they sum to 1."""
-
     mass: float
     """Probability, under the whole vocabulary, that the reply is one of the choices; low for an unsuitable prompt."""
-
-    n_prompt_tokens: int
-    n_cached_tokens: int
-    times: Times
 
     @classmethod
     def of_logs(cls, choices: Sequence[str], logs: Sequence[float], **others: Any) -> Self:
@@ -183,6 +177,32 @@ class Choice:
     def probability(self, choice: str) -> float:
         """Probability of one of the choices."""
         return self.probabilities[self.choices.index(choice)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Likelihood(_Reply):
+    """Natural-log probabilities of the last tokens of a prompt, each given all before it."""
+
+    logprobs: tuple[float, ...]
+
+    @property
+    def total(self) -> float:
+        """Log probability of all tokens together, nats."""
+        return math.fsum(self.logprobs)
+
+
+@runtime_checkable
+class TellsLikelihood(Protocol):
+    """An engine that computes the likelihood of a given text."""
+
+    async def likelihood(self, prompt: Sequence[int], n_scored: int, *, temperature: float = 1.0) -> Likelihood:
+        """Log probabilities of the last ``n_scored`` tokens of a prompt, logits divided by ``temperature`` (> 0).
+
+        Raises
+        ------
+        ParameterError : ``n_scored`` is not in [1, tokens of the prompt - 1], or ``temperature`` is not positive.
+        CalibrationError : the engine refused, failed or died.
+        """
 
 
 @runtime_checkable

@@ -1,12 +1,13 @@
-"""Sampling of tokens: greedy, temperature and top-p, with a seed and a series of uniform numbers for each request."""
+"""Sampling of tokens: greedy, temperature and top-p, with a seed and a series of uniform numbers for each request.
+
+Lists are copied to the device without waiting for it (`sent`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
-
-from calibrate.engines.sending import picked, sent
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import torch
@@ -21,6 +22,8 @@ __all__ = [
     "draw",
     "invert",
     "nucleus",
+    "picked",
+    "sent",
     "uniform",
 ]
 
@@ -151,3 +154,24 @@ def _sampled(logits: torch.Tensor, samplings: Sequence[Sampling], uniforms: Sequ
     tokens: list[int]
     tokens, are_exact = torch.stack((_inverted(weights, uniforms), exact.long())).tolist()
     return tokens if all(are_exact) else invert(distribution(logits, samplings), uniforms)
+
+
+def sent(values: Sequence[Any], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Return (nested) lists of numbers as a tensor on a device.
+
+    A GPU copies from pinned memory in the order of its other work; a copy from other memory would wait for all of it.
+    """
+    import torch
+
+    if device.type != "cuda":
+        return torch.tensor(values, dtype=dtype, device=device)
+    return torch.tensor(values, dtype=dtype, pin_memory=True).to(device, non_blocking=True)
+
+
+def picked(rows: torch.Tensor, index: Sequence[int]) -> torch.Tensor:
+    """Return the rows of a tensor (n, ...) with these numbers; the tensor itself if it is all of them in order."""
+    import torch
+
+    if len(index) == rows.shape[0] and list(index) == list(range(len(index))):
+        return rows
+    return rows.index_select(0, sent(index, torch.int64, rows.device))

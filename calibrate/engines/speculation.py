@@ -23,28 +23,20 @@ class Speculation:
 
     method: TokenMethodName
     """``ngram``: prompt lookup; ``draft``: a smaller model; ``random``: random tokens, to time passes over k2 rows."""
-
     k2: int = 1
     """Most tokens that a target pass can commit: k2 - 1 drafted ones and the target's own; >= 1."""
-
     max_ngram: int = 3
     """Longest n-gram that prompt lookup compares, >= min_ngram."""
-
     min_ngram: int = 1
     """Shortest n-gram that prompt lookup compares, >= 1."""
-
     model: Path | None = None
     """Folder of the draft model or head, which an engine loads at its start (`TorchConfig.speculations`)."""
-
     window: int = 0
     """Lookahead Decoding: W, positions ahead that the lookahead branch guesses."""
-
     ngram: int = 0
     """Lookahead Decoding: N, length of the n-grams in its pool."""
-
     guesses: int = 0
     """Lookahead Decoding: G, most n-grams that a pass verifies."""
-
     extra: tuple[tuple[str, int | float | str | bool | tuple[float, ...]], ...] = ()
     """Names and values of further settings of the engine's own, for vLLM only, e.g. ``draft_sample_method``."""
 

@@ -75,11 +75,6 @@ class Terms:
     knobs: tuple[str, ...] = ("k2",)
     drafter_settings: frozenset[str] = frozenset()
 
-    @property
-    def vllm_settings(self) -> frozenset[str]:
-        """Settings of vLLM that apply to this method but not to all methods."""
-        return self.drafter_settings | {VLLM_KNOBS[knob] for knob in self.knobs if knob != "k2"}
-
     def vllm_configuration(
         self, k2: int, *, model: str | None = None, max_ngram: int | None = None, min_ngram: int = 1
     ) -> dict[str, Any]:

@@ -4,11 +4,15 @@ Every level is several closed loops of some seconds (`calibrate.loads.closed_loo
 since a machine's speed changes by a tenth from one loop to the next; rounds are in opposite orders by turns. Each loop
 is an entry of the journal. At a server that lets requests wait, larger levels are left out; so are, by name, a level
 that it refused, and all larger ones.
+
+With one answer at a time, engines that share a processor seldom work at the same time; with several they do, and the
+clients themselves take time. So rounds of Lookahead Reasoning are run with 2, 4, 8 clients too, and what each engine
+did in them is recorded (`measure_clients`); `calibrate.costs.fit.CostFit.slowdown` compares it with one answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -18,15 +22,18 @@ from calibrate.engines.http.wire import RefusedError
 from calibrate.engines.speculation import Decoding
 from calibrate.loads.closed_loop import run_loop
 from calibrate.loads.sums import cautions, record_of, unusable
-from calibrate.record.engine_records import LoadRecord
+from calibrate.record.engine_records import ClientsInUse, InUse, LoadRecord, as_json
 from calibrate.record.journal import Journal
+from calibrate.running.closed_loop import real_round
+from calibrate.running.interleaved import RealConfiguration
 from calibrate.running.patience import Patience
 from calibrate.running.problem import Problem
 from calibrate.running.wall_clock import WallClock
+from sim.algorithms import lookahead_async
 from sim.roles import TARGET
 from theory.errors import ParameterError, check_integers
 
-__all__ = ["ROUNDS", "LoadOptions", "LoadSweep", "in_round", "kept_loads", "load_notes"]
+__all__ = ["ROUNDS", "LoadOptions", "LoadSweep", "kept_clients", "kept_loads", "load_notes", "measure_clients"]
 
 _QUESTIONS: Final = 256
 """Most questions that the clients send in turns."""
@@ -37,6 +44,7 @@ _ENOUGH_S: Final = 1.5
 """Least length of the loops of more than one round, s."""
 ROUNDS: Final = 4
 """Most loops of a level, each in a round over all levels."""
+_STEPS: Final = RealConfiguration(make=partial(lookahead_async, k1=2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,13 +151,13 @@ class LoadSweep:
         return {"record": record.model_dump(mode="json"), "notes": [f"{where}: {c}" for c in cautions(loop, record)]}
 
 
-def in_round(what: str, number: int) -> str:
+def _in_round(what: str, number: int) -> str:
     """Return the name in the journal of what is measured in each round; of the first round it is the thing's own."""
     return f"{what}, round {number + 1}" if number else what
 
 
 def _key(decoding: str, at_once: int, number: int) -> str:
-    return in_round(f"{decoding}, {at_once} at once", number)
+    return _in_round(f"{decoding}, {at_once} at once", number)
 
 
 def kept_loads(journal: Journal, decodings: Sequence[Decoding]) -> list[LoadRecord]:
@@ -167,3 +175,46 @@ def _entries(journal: Journal, decodings: Sequence[Decoding]) -> list[Any]:
     levels = journal[_PLAN][0] if _PLAN in journal else ()
     keys = (_key(one.key, n, number) for n, one, number in product(levels, decodings, range(ROUNDS)))
     return [journal[key] for key in keys if key in journal]
+
+
+async def measure_clients(
+    clock: WallClock,
+    problems: Sequence[Problem],
+    clients: Sequence[int],
+    journal: Journal,
+    number: int,
+    *,
+    work: Callable[[], Awaitable[Mapping[str, InUse]]],
+    patiently: Patience,
+    progress: Callable[[str], None],
+) -> None:
+    """Run a round with each number of clients, each of whom asks two questions; the journal keeps the engines' work.
+
+    Parameters
+    ----------
+    number : how often this was done before; each time has other draws, and larger or smaller numbers of clients first.
+    work : returns the work of each engine since its last call.
+
+    Raises
+    ------
+    CalibrationError : an engine failed, or the journal cannot be written.
+    """
+
+    async def measured(n: int) -> dict[str, Any]:
+        await work()
+        own = [replace(problem, name=f"{problem.name} {number}") for problem in problems[: 2 * n]]  # its own draws
+        done = await real_round(clock, own, _STEPS, n, work=work)
+        in_flight = sum(done.round.seconds) / done.round.makespan
+        return {name: {**did, "clients": n, "in_flight": in_flight} for name, did in as_json(done.work).items()}
+
+    for n in reversed(clients) if number % 2 else clients:
+        key = _in_round(f"{n} clients", number)
+        if key not in journal:
+            journal.add(key, await patiently(partial(measured, n)))
+        progress(key)
+
+
+def kept_clients(journal: Journal, clients: Sequence[int], engine: str) -> list[ClientsInUse]:
+    """Return the work of an engine in all rounds that are finished."""
+    keys = (_in_round(f"{n} clients", number) for n in clients for number in range(ROUNDS))
+    return [ClientsInUse.model_validate(journal[key][engine]) for key in keys if key in journal]

@@ -29,7 +29,6 @@ from sim.algorithms import autoregressive, draft_trajectory, lookahead_async, pa
 from sim.algorithms.checks import Check
 from sim.operations import Choose, Generate, Operation, Score, Step, Verify
 from sim.roles import DRAFT, EMBEDDING, EXACT, GATE, INSTANT, JUDGE, STANDS_IN, TARGET
-from theory.errors import check_integers
 
 __all__ = [
     "ON_SERVERS",
@@ -65,9 +64,6 @@ class Inspection:
     """Whether the chooser selects one of the drafts of a position, in a single request."""
     beams: int = 0
     """Candidates per position and model of a further answer, for methods that choose among them; 0: no such answer."""
-
-    def __post_init__(self) -> None:
-        check_integers(self, drafts=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +112,8 @@ async def measure_answer(
     ------
     CalibrationError : an engine failed.
     """
-    fresh = clock.fresh if apart else _nothing
-    await fresh()
+    if apart:
+        await clock.fresh()
     root = await clock.root(problem.prompt)
     baseline = await clock.run(autoregressive(root), stream=problem.name)
     times = pairwise([baseline.started, *baseline.commit_times])
@@ -142,19 +138,17 @@ async def measure_answer(
         scorers=inspection.scorers,
         chooser=inspection.chooser,
     )
-    await fresh()
+    if apart:
+        await clock.fresh()
     paired = await clock.run(procedure, stream=problem.name)
-    await fresh()
+    if apart:
+        await clock.fresh()
     by_both = {
         "steps": _step_records(paired, problem, truth),
         "answer_correct": None if truth is None else truth.answer_is_correct(problem.prompt, paired.text),
         "alone": await _draft_answer(clock, root, problem, truth, inspection.scorers) if inspection.scorers else [],
     }
     return MeasuredAnswer(record=record.model_copy(update=by_both), token_ids=ids, role_seconds=_role_seconds(paired))
-
-
-async def _nothing() -> None:
-    """Leave caches as they are."""
 
 
 async def seconds_in_company(clock: WallClock, problem: Problem, inspection: Inspection) -> list[float]:
@@ -185,13 +179,8 @@ def undelayed_seconds(operations: Sequence[Operation], role: str) -> list[float]
         if o is not None
         and not (o.cancelled or (before is not None and before.cancelled))
         and o.finished >= 0.0
-        and all(other is o or _apart(o, other) for other in there)
-    ]
-
-
-def _apart(one: Operation, other: Operation) -> bool:
-    """Whether two operations did not overlap; an operation that has not ended is still running."""
-    return one.finished <= other.started or 0.0 <= other.finished <= one.started
+        and all(other is o or o.finished <= other.started or 0.0 <= other.finished <= o.started for other in there)
+    ]  # an operation that has not ended is still running
 
 
 async def _draft_answer(

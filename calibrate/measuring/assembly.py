@@ -8,15 +8,14 @@ import platform
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from calibrate.engines.local import version_of
 from calibrate.engines.torch.cuda.telemetry import GpuState, gpu_notes
-from calibrate.loads.clients import kept_clients
-from calibrate.loads.levels import kept_loads, load_notes
+from calibrate.loads.levels import kept_clients, kept_loads, load_notes
 from calibrate.measuring.answers import kept_texts
 from calibrate.measuring.from_outside import left_out_notes
 from calibrate.measuring.noise import leading_slow, steadiness
@@ -151,7 +150,7 @@ def _provenance(plan: CalibrationPlan, stamp: dict[str, Any]) -> Provenance:
         n_cores=len(os.sched_getaffinity(0)),
         os=platform.platform(terse=True),
         python=platform.python_version(),
-        packages={name: _version(name) for name in _PACKAGES},
+        packages={name: version_of(name) or "absent" for name in _PACKAGES},
     )
 
 
@@ -161,10 +160,3 @@ def _cpu_name() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "absent"

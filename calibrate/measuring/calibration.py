@@ -19,12 +19,11 @@ from statistics import median
 from typing import Any, Final
 
 from calibrate.engines.speculation import Decoding
-from calibrate.loads.clients import measure_clients
-from calibrate.loads.levels import LoadSweep
+from calibrate.loads.levels import LoadSweep, measure_clients
 from calibrate.measuring.answers import measure_answer, measure_texts, outside_seconds, seconds_in_company
 from calibrate.measuring.assembly import assemble
 from calibrate.measuring.candidates import measure_beams
-from calibrate.measuring.engine_timings import MeasureOptions
+from calibrate.measuring.engine_timings import MeasureOptions, WarmUp
 from calibrate.measuring.engine_work import work_done
 from calibrate.measuring.plan import CalibrationPlan, reaching
 from calibrate.measuring.stopping import LookOutcome, Precision, Status
@@ -112,7 +111,7 @@ class _Sitting:
         self._clock = clock
         self._progress = progress
         self._watch = watch
-        self._warmups: dict[str, Any] = {}
+        self._warmups: dict[str, WarmUp] = {}
         self._done = 0
         self._n_parts = plan.n_parts
         self._seconds: dict[str, list[float]] = {"answer": [], "round": []}
@@ -181,20 +180,22 @@ class _Sitting:
 
     async def measure_loads(self) -> None:
         """Measure the engines with several clients, and the target by load for a share of the time taken so far."""
-        both: dict[str, Any] = {"patiently": self.patiently, "progress": self._step}
-
-        async def clients(number: int) -> None:
-            plan, work = self.plan, partial(work_done, self.engines)
-            await measure_clients(self._clock, plan.problems, plan.clients, self._journal, number, work=work, **both)
-
-        if (options := self.plan.loads) is None:
-            for number in range(self.plan.client_rounds):
+        plan, work, patiently = self.plan, partial(work_done, self.engines), self.patiently
+        rounds = partial(measure_clients, self._clock, plan.problems, plan.clients, self._journal)
+        clients = partial(rounds, work=work, patiently=patiently, progress=self._step)
+        if (options := plan.loads) is None:
+            for number in range(plan.client_rounds):
                 await clients(number)
             return
         sweep = LoadSweep(
-            options=options, decodings=self.plan.decodings, clock=self._clock, journal=self._journal, **both
+            options=options,
+            decodings=plan.decodings,
+            clock=self._clock,
+            journal=self._journal,
+            patiently=patiently,
+            progress=self._step,
         )
-        await sweep.measure(self.plan.problems[: self.n_answers], time.monotonic() - self._began, clients)
+        await sweep.measure(plan.problems[: self.n_answers], time.monotonic() - self._began, clients)
 
     def _precision(self, of_profile: Callable[[Profile], Precision], look: int | str) -> Precision:
         """The precision at a look; a look of an earlier run is read from the journal."""
@@ -221,15 +222,16 @@ class _Sitting:
                     self._step(f"{name}: kept")
                 continue
             new = True
-            record = await self._timing(name, engine, options)
-            if number:
-                record = record.model_copy(update={"warmup_decode": [], "warmup_prefill": []})
+            record = await self._timing(engine, options)
+            if not number:
+                decode, prefill = self._warmups[name]
+                record = record.model_copy(update={"warmup_decode": decode, "warmup_prefill": prefill})
             self._journal.add(key, record.model_dump(mode="json"))
         self.n_rounds = number + 1
         if new:
             self._seconds["round"].append(time.monotonic() - started)
 
-    async def _timing(self, name: str, engine: Any, options: MeasureOptions) -> EngineRecord:
+    async def _timing(self, engine: Any, options: MeasureOptions) -> EngineRecord:
         reported = 0
 
         async def once() -> EngineRecord:
@@ -242,7 +244,7 @@ class _Sitting:
                     reported = seen
                     self._step(part)
 
-            return await self.plan.models.time_engine(engine, options, warmup=self._warmups[name], progress=step)
+            return await self.plan.models.time_engine(engine, options, progress=step)
 
         return await self.patiently(once)
 
@@ -259,15 +261,13 @@ class _Sitting:
     async def _measured(self, problem: Problem, index: int) -> dict[str, Any]:
         """The journal entry of an answer, with a sentinel of every engine before it."""
         models = self.plan.models
-        sentinels = {name: await self._sentinel(name, engine, index) for name, engine in self.engines.items()}
+        sentinels = {name: await self._sentinel(engine, index) for name, engine in self.engines.items()}
         answer = await measure_answer(self._clock, problem, self.plan.truth, models.inspection())
-        await work_done(self.engines)  # clears the work before the survey
-        surveyed = await measure_beams(self._clock, problem, self.plan.truth, width=models.inspection().beams)
-        surveying = await work_done(self.engines) if surveyed.records else {}
-        groups = {name: surveyed.as_groups(name, work) for name, work in surveying.items()}
+        width = models.inspection().beams
+        beams, groups = await measure_beams(self._clock, problem, self.plan.truth, self.engines, width=width)
         in_use, token_answers = await self._run_as_used(problem, index)
         return {
-            "record": answer.record.model_copy(update={"beams": surveyed.records}).model_dump(mode="json"),
+            "record": answer.record.model_copy(update={"beams": beams}).model_dump(mode="json"),
             "ids": answer.token_ids,
             "role_seconds": answer.role_seconds,
             "embedding_seconds": await seconds_in_company(self._clock, problem, models.inspection()),
@@ -315,14 +315,13 @@ class _Sitting:
             outside[name] += spent.get(role, ())
         return await work_done(self.engines, outside)
 
-    async def _sentinel(self, name: str, engine: Any, index: int) -> tuple[float, float]:
+    async def _sentinel(self, engine: Any, index: int) -> tuple[float, float]:
         """Moment and duration of a sentinel; only its prompt differs from others."""
         seed = self.plan.engine.seed + 1_000_003 * (index + 1)
         options = MeasureOptions(
             batches=(1,), contexts=(32,), iterations=8, prefills=(4,), repeats=1, k2=1, rounds=1, seed=seed
         )
-        warmup = self._warmups[name]
-        record = await self.plan.models.time_engine(engine, options, warmup=warmup, progress=lambda part: None)
+        record = await self.plan.models.time_engine(engine, options, progress=lambda part: None)
         return time.time(), median(sample.seconds for sample in record.decode if sample.tokens == 1)
 
     def profile(self, stamp: dict[str, Any]) -> Profile:

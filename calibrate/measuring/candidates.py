@@ -8,9 +8,10 @@ requests, for the latency between them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from calibrate.engines.protocol import MeasuredEngine
+from calibrate.measuring.engine_work import work_done
 from calibrate.record.answer_records import BeamStepRecord, CandidatesRecord
 from calibrate.record.engine_records import InUse, RequestSums
 from calibrate.running.problem import Problem, Truth
@@ -20,28 +21,15 @@ from sim.algorithms.beams import surveyed_beams
 from sim.operations import Generate, Operation, Score, Step
 from sim.roles import DRAFT, STANDS_IN, TARGET
 
-__all__ = ["Surveyed", "measure_beams"]
+__all__ = ["measure_beams"]
 
 _DIGITS: Final = 6
 """Decimals of a recorded score; the noise of a reward is larger."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surveyed:
-    """An answer with candidates, and the work for it."""
-
-    records: list[BeamStepRecord]
-    """Its positions."""
-    spans: Mapping[str, tuple[int, float]]
-    """Per engine (``target``, ``draft``): groups of concurrent requests, and their seconds from first to last."""
-
-    def as_groups(self, engine: str, work: InUse) -> InUse:
-        """Return the work of an engine with request latencies of groups: seconds of the groups - seconds of passes."""
-        n, seconds = self.spans.get(engine, (0, 0.0))
-        return work.model_copy(update={"request": RequestSums(n, max(seconds - work.seconds, 0.0))})
-
-
-async def measure_beams(clock: WallClock, problem: Problem, truth: Truth | None = None, *, width: int) -> Surveyed:
+async def measure_beams(
+    clock: WallClock, problem: Problem, truth: Truth | None, engines: Mapping[str, MeasuredEngine], *, width: int
+) -> tuple[list[BeamStepRecord], dict[str, InUse]]:
     """Answer a problem with candidates of both models at each position.
 
     Parameters
@@ -49,16 +37,25 @@ async def measure_beams(clock: WallClock, problem: Problem, truth: Truth | None 
     clock : wall clock with real engines; its scorers must include rewards and likelihoods.
     width : candidates per position and model, >= 1; 0: no answer.
 
+    Returns
+    -------
+    The positions, and the work of each engine, with request latencies of groups: seconds of the groups - of passes.
+
     Raises
     ------
     CalibrationError : an engine failed, or does not report likelihoods.
     """
     if not width:
-        return Surveyed(records=[], spans={})
+        return [], {}
+    await work_done(engines)  # clears the work before
     await clock.fresh()
     root = await clock.root(problem.prompt)
     session = await clock.run(surveyed_beams(root, width=width), stream=problem.name)
-    return Surveyed(records=_records(session, problem, truth), spans=_spans(session))
+    spans, groups = _spans(session), {}
+    for name, work in (await work_done(engines)).items():
+        n, seconds = spans.get(name, (0, 0.0))
+        groups[name] = work.model_copy(update={"request": RequestSums(n, max(seconds - work.seconds, 0.0))})
+    return _records(session, problem, truth), groups
 
 
 def _spans(session: WallSession) -> dict[str, tuple[int, float]]:

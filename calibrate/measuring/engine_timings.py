@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from calibrate.engines.protocol import GREEDY, Backend, MeasuredEngine, Prompt, Request, Sampling
 from calibrate.engines.speculation import Speculation
@@ -19,6 +19,7 @@ from theory.errors import CalibrationError, ParameterError, check_integers
 
 __all__ = [
     "MeasureOptions",
+    "WarmUp",
     "ask_beside",
     "measure_drafting_passes",
     "measure_engine",
@@ -30,6 +31,8 @@ __all__ = [
 ]
 
 Answered = TypeVar("Answered")
+WarmUp: TypeAlias = tuple[list[DecodeSample], list[PrefillSample]]
+"""Timings of an engine's first requests."""
 
 _PASS_BATCHES: Final = (1, 2, 4, 8, 16)
 _MOST_CACHED: Final = 1 << 16
@@ -111,14 +114,15 @@ class MeasureOptions:
         return replace(self, contexts=contexts, prefills=prefills)
 
 
-async def warm_up(engine: MeasuredEngine, *, seconds: float = 1.0) -> EngineStatistics:
-    """Run requests until the first, slow iterations are over; return their statistics, recorded separately."""
+async def warm_up(engine: MeasuredEngine, *, seconds: float) -> WarmUp:
+    """Run requests until the first, slow iterations are over; return their timings, which are recorded separately."""
     prompts = _prompts(engine, random.Random("warm-up"))  # other prompts than the timed ones
     await engine.stats(clear=True)
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         await engine.generate(request_of_length(next(prompts)(32), 16))
-    return await engine.stats(clear=True)
+    statistics = await engine.stats(clear=True)
+    return _decode_samples(statistics), prefill_samples(statistics.prefills)
 
 
 async def measure_engine(
@@ -127,7 +131,6 @@ async def measure_engine(
     options: MeasureOptions,
     *,
     sampling: Sampling = GREEDY,
-    warmup: EngineStatistics | None = None,
     progress: Callable[[str], None] = lambda part: None,
 ) -> EngineRecord:
     """Measure iteration, prefill and request times of an engine without other work.
@@ -168,15 +171,7 @@ async def measure_engine(
     await engine.stats(clear=True)
     if not decode or not prefill:
         raise CalibrationError(f"engine {engine.name!r} reported no iterations: it cannot be timed")
-    kept = warmup if warmup is not None else EngineStatistics()
-    return EngineRecord(
-        device=device,
-        decode=decode,
-        prefill=prefill,
-        request_s=request_s,
-        warmup_decode=_decode_samples(kept),
-        warmup_prefill=prefill_samples(kept.prefills),
-    )
+    return EngineRecord(device=device, decode=decode, prefill=prefill, request_s=request_s)
 
 
 async def measure_drafting_passes(

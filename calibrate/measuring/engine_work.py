@@ -119,9 +119,7 @@ def summed(entries: Sequence[InUse]) -> list[InUse]:
     return [
         InUse(
             **_total(entries),
-            request=RequestSums(
-                sum(entry.request.n for entry in entries), sum(entry.request.seconds for entry in entries)
-            ),
+            request=RequestSums(*_columns(entry.request for entry in entries)),
             beside=Work(**_total(parts)) if load_known else None,
             shared_s=sum(entry.company_s for entry in entries) if load_known else None,
         )
@@ -132,12 +130,12 @@ def _total(done: Sequence[Work]) -> dict[str, Any]:
     return {
         "decode": _by_batch(cell for work in done for cell in work.decode),
         "passes": _by_batch(cell for work in done for cell in work.passes),
-        "prefill": _added([work.prefill for work in done]),
-        "waking": _added([work.waking for work in done]),
+        "prefill": PrefillSums(*_columns(work.prefill for work in done)),
+        "waking": PrefillSums(*_columns(work.waking for work in done)),
         "joined": math.fsum(work.joined for work in done),
     }
 
 
-def _added(sums: Sequence[PrefillSums]) -> PrefillSums:
-    n, tokens, seconds = (sum(values) for values in zip(*sums, strict=True))
-    return PrefillSums(n, tokens, seconds)
+def _columns(sums: Iterable[Sequence[Any]]) -> list[Any]:
+    """The sums over several entries, number by number."""
+    return [sum(values) for values in zip(*sums, strict=True)]

@@ -30,7 +30,7 @@ from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.stalls import StallWatch, tolerated
 from calibrate.engines.http.stream import Streamed
 from calibrate.engines.token_vocabulary import OF_REQUEST
-from calibrate.measuring.engine_timings import MeasureOptions, ask_beside, prefill_samples, request_of_length
+from calibrate.measuring.engine_timings import MeasureOptions, WarmUp, ask_beside, prefill_samples, request_of_length
 from calibrate.measuring.stream_samples import grouped, iterations, levelled, prefill, tail_s
 from calibrate.record.engine_records import DecodeSample, EngineRecord, PrefillSample
 from theory.errors import CalibrationError
@@ -66,10 +66,8 @@ _WORDS: Final = (
 )
 """Words that are a single token in most vocabularies, so that equal lengths in words are equal in tokens."""
 
-Warmup = tuple[list[DecodeSample], list[PrefillSample]]
 
-
-async def warm_up_server(engine: OpenAIEngine, *, seconds: float) -> Warmup:
+async def warm_up_server(engine: OpenAIEngine, *, seconds: float) -> WarmUp:
     """Send requests until the first, slow ones are over; return their timings, which are recorded separately."""
     prompts = _prompts(random.Random("warm-up"))  # other prompts than the timed ones
     decode: list[DecodeSample] = []
@@ -87,7 +85,6 @@ async def measure_server(
     device: str,
     options: MeasureOptions,
     *,
-    warmup: Warmup = ([], []),
     progress: Callable[[str], None] = lambda part: None,
 ) -> EngineRecord:
     """Measure iteration, prefill and request times of a server without other work; see the module.
@@ -128,8 +125,6 @@ async def measure_server(
         decode=decode,
         prefill=[*(prefill(streamed, trip) for streamed in first), *joining],
         request_s=[s + tail_s(streamed) for s, streamed in zip(trips, first, strict=True)],
-        warmup_decode=warmup[0],
-        warmup_prefill=warmup[1],
     )
 
 
@@ -153,7 +148,7 @@ async def _timed_batch(engine: OpenAIEngine, prompts: Sequence[str], n: int, wat
             tried.append(attempt)
             if not attempt.late:
                 break
-        if not attempt.late and attempt.n >= enough:
+        if not attempt.late and len(attempt.samples) >= enough:
             engine.outcomes[what, _TIMED] += 1
             return grouped(attempt.samples, n)
         last = attempt.last
@@ -162,7 +157,7 @@ async def _timed_batch(engine: OpenAIEngine, prompts: Sequence[str], n: int, wat
     if len(prompts) > 1:
         engine.outcomes[what, _LEFT_OUT] += 1
         return []
-    usable = [attempt for attempt in tried if attempt.n >= enough]
+    usable = [attempt for attempt in tried if len(attempt.samples) >= enough]
     if not usable:
         request = f"a request of {attempt.max_tokens} tokens"
         raise CalibrationError(f"{engine.name}: {request} cannot be timed: {attempt.failure()}")
@@ -179,10 +174,6 @@ class _Attempt:
     max_tokens: int
     stall_s: float
     n_prompt: int
-
-    @property
-    def n(self) -> int:
-        return len(self.samples)
 
     @property
     def seconds(self) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from scipy import stats
 
 from theory.errors import UnstableMeasurementError
 
-__all__ = ["CpuTimes", "Steadiness", "check_steadiness", "leading_slow", "steadiness"]
+__all__ = ["Steadiness", "check_steadiness", "cpu_times", "leading_slow", "steadiness", "stolen_share"]
 
 _FALSE_ALARM: Final = 0.01
 """False-alarm rate of `leading_slow` and of the test for a drift, each."""
@@ -167,35 +167,29 @@ def check_steadiness(sentinels: Mapping[str, Sequence[tuple[float, float]]]) -> 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CpuTimes:
-    """CPU time of all cores since boot, in clock ticks."""
+def cpu_times(text: str = "") -> tuple[int, int] | None:
+    """Return the busy and the stolen CPU time of all cores since boot, clock ticks; None where the system tells none.
 
-    busy: int
-    stolen: int
+    Parameters
+    ----------
+    text : of Linux's ``/proc/stat``; empty: as it is now.
 
-    @classmethod
-    def now(cls) -> Self | None:
-        """Read the current times; None where the system does not report them."""
-        try:
-            return cls.read(_CPU_TIMES.read_text(encoding="ascii"))
-        except OSError:
-            return None
+    >>> cpu_times("cpu  100 0 20 1000 5 1 2 7 0 0")
+    (123, 7)
+    """
+    try:
+        words = (text or _CPU_TIMES.read_text(encoding="ascii")).partition("\n")[0].split()
+    except OSError:
+        return None
+    if len(words) < 9 or words[0] != "cpu":
+        return None
+    user, nice, system, _, _, irq, softirq, stolen = map(int, words[1:9])
+    return user + nice + system + irq + softirq, stolen
 
-    @classmethod
-    def read(cls, text: str) -> Self | None:
-        """Parse the text of Linux's ``/proc/stat``; None if it is something else.
 
-        >>> CpuTimes.read("cpu  100 0 20 1000 5 1 2 7 0 0")
-        CpuTimes(busy=123, stolen=7)
-        """
-        words = text.partition("\n")[0].split()
-        if len(words) < 9 or words[0] != "cpu":
-            return None
-        user, nice, system, _, _, irq, softirq, stolen = map(int, words[1:9])
-        return cls(busy=user + nice + system + irq + softirq, stolen=stolen)
-
-    def stolen_since(self, before: Self) -> float:
-        """Share of the CPU time wanted since ``then`` that the hypervisor stole, in [0, 1]."""
-        stolen = self.stolen - before.stolen
-        return stolen / max(self.busy - before.busy + stolen, 1)
+def stolen_share(before: tuple[int, int] | None, after: tuple[int, int] | None) -> float | None:
+    """Return the share of the CPU time wanted in between that the hypervisor stole, in [0, 1]; None where unknown."""
+    if before is None or after is None:
+        return None
+    busy, stolen = after[0] - before[0], after[1] - before[1]
+    return stolen / max(busy + stolen, 1)

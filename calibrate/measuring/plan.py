@@ -14,7 +14,7 @@ from calibrate.engines.speculation import Decoding, Speculation
 from calibrate.engines.torch.cuda.telemetry import GpuState
 from calibrate.loads.levels import ROUNDS, LoadOptions
 from calibrate.measuring.answers import Inspection, kept_texts
-from calibrate.measuring.engine_timings import MeasureOptions
+from calibrate.measuring.engine_timings import MeasureOptions, WarmUp
 from calibrate.measuring.stopping import Stopping
 from calibrate.record.engine_records import EngineRecord
 from calibrate.record.journal import Journal
@@ -83,12 +83,10 @@ class MeasurableModels(Protocol):
     def open(self) -> AbstractAsyncContextManager[tuple[Mapping[str, Any], WallClock]]:
         """Open the engines; yield them by role, and a wall clock on them."""
 
-    async def warm_up(self, engine: Any, seconds: float) -> Any:
-        """Warm up an engine; return the record of the warm-up, for `time_engine`."""
+    async def warm_up(self, engine: Any, seconds: float) -> WarmUp:
+        """Warm up an engine; return the timings of the warm-up."""
 
-    async def time_engine(
-        self, engine: Any, options: MeasureOptions, *, warmup: Any, progress: Callable[[str], None]
-    ) -> EngineRecord:
+    async def time_engine(self, engine: Any, options: MeasureOptions, progress: Callable[[str], None]) -> EngineRecord:
         """Measure an engine; ``progress`` is called ``options.n_parts`` times."""
 
     def record(self, role: str, engine: Any) -> ModelRecord:

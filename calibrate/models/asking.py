@@ -46,23 +46,17 @@ class AskedModels:
     """Name of the kind in a profile's settings; empty: models on torch."""
     by_load: ClassVar[bool] = False
     """Whether a calibration measures the target by load by default."""
-
     target: str
     draft: str
-
     temperature: float = 0.6
     """Sampling temperature of both models; 0 is greedy."""
-
     top_p: float = 0.95
     max_step_tokens: int = 100
     """Tokens at which a step is cut; the answer continues (LR's limit)."""
-
     max_steps: int = 64
     """Most steps of an answer."""
-
     judge_threshold: float = 0.5
     """Least probability of yes by the judge at which a draft is accepted."""
-
     seed: int = 0
     """Seed of the sampling: with the same seed, a prefix has the same continuation in every run."""
 

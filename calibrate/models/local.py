@@ -18,9 +18,14 @@ from calibrate.engines.torch.cuda.devices import devices_of_roles
 from calibrate.engines.torch.cuda.telemetry import GpuState, gpu_states
 from calibrate.engines.torch.engine import TorchConfig, TorchEngine
 from calibrate.engines.torch.model import check_model_folder, tokenizer_fingerprint
-from calibrate.engines.work import EngineStatistics
 from calibrate.measuring.answers import Inspection
-from calibrate.measuring.engine_timings import MeasureOptions, measure_drafting_passes, measure_engine, warm_up
+from calibrate.measuring.engine_timings import (
+    MeasureOptions,
+    WarmUp,
+    measure_drafting_passes,
+    measure_engine,
+    warm_up,
+)
 from calibrate.measuring.token_methods import TOKEN_SETTINGS
 from calibrate.models.asking import BUNDLED, AskedModels
 from calibrate.record.engine_records import DecodeSample, EngineRecord
@@ -43,24 +48,18 @@ class LocalModels(AskedModels):
     judge: str | None = None
     """Model folder of the judge (or `BUNDLED`), on the draft's core; or ``target`` or ``draft``: that engine judges
     too. None: the bundled judge for the bundled pair, else the target."""
-
     embedding: str | None = None
     """Folder of a sentence-embedding model, on the draft's core, for the verifier ``embedding``; None: none."""
-
     token_draft: str | None = None
     """Folder of the model that drafts tokens inside the target's engine; None: the draft, if it has the target's
     tokenizer; ``none``: no such model."""
-
     eagle: str | None = None
     """Folder of an EAGLE head of the target; None: the bundled target's, else no head; ``none``: no head."""
-
     device: str = "cpu"
     """``cpu``, ``cuda`` or ``cuda:N``; on torch also two GPUs: the target's, and that of draft and judge."""
-
     dtype: str = "float32"
     target_core: int | None = None
     """CPU core that the target's process is pinned to; None: the first one allowed. Ignored on GPUs."""
-
     draft_core: int | None = None
     """CPU core of the draft's process; None: the second one allowed, or the first if there is only one."""
 
@@ -150,16 +149,21 @@ class LocalModels(AskedModels):
         sizes = {int(check_model_folder(folder)["vocab_size"]) for folder in (target, draft)}
         return draft if same_tokenizer and len(sizes) == 1 else None
 
-    async def warm_up(self, engine: MeasuredEngine, seconds: float) -> EngineStatistics:
+    async def warm_up(self, engine: MeasuredEngine, seconds: float) -> WarmUp:
         """Run requests on an engine until its first, slow iterations are over."""
         return await warm_up(engine, seconds=seconds)
 
-    async def time_engine(
-        self, engine: Any, options: MeasureOptions, *, warmup: EngineStatistics, progress: Callable[[str], None]
-    ) -> EngineRecord:
-        """Measure an engine by its own records of its iterations."""
+    async def time_engine(self, engine: Any, options: MeasureOptions, progress: Callable[[str], None]) -> EngineRecord:
+        """Measure an engine by its own records; for the target also passes of token-level methods."""
         device = _device_in_words(engine.describe())
-        return await measure_engine(engine, device, options, sampling=self.sampling(), warmup=warmup, progress=progress)
+        record = await measure_engine(engine, device, options, sampling=self.sampling(), progress=progress)
+        if engine.name != TARGET or len(options.batches) < 2:
+            return record
+        return record.model_copy(update={"decode": [*record.decode, *await self._passes(engine, options)]})
+
+    async def _passes(self, engine: Any, options: MeasureOptions) -> list[DecodeSample]:
+        """Passes of token-level methods on the target."""
+        raise NotImplementedError
 
     def record(self, role: str, engine: MeasuredEngine) -> ModelRecord:
         """Return the profile's entry for the model of a role."""
@@ -192,7 +196,6 @@ class TorchModels(LocalModels):
     candidates: int = 8
     """Candidates of both models at every position, for methods that choose among several (beam search, SPECS): they
     take most of the time of a calibration. 0: none, and such methods are not planned."""
-
     max_context: int | None = None
     """Most tokens of a sequence; None: the models' limit, up to 4096. On GPUs memory for it is taken at the start."""
 
@@ -241,13 +244,8 @@ class TorchModels(LocalModels):
         """Return the token-level methods that a calibration runs on these models."""
         return self._possible(TOKEN_SETTINGS)
 
-    async def time_engine(
-        self, engine: Any, options: MeasureOptions, *, warmup: EngineStatistics, progress: Callable[[str], None]
-    ) -> EngineRecord:
-        """Measure an engine by its own records; for the target also passes with drafts by a model."""
-        record = await LocalModels.time_engine(self, engine, options, warmup=warmup, progress=progress)
-        if engine.name != TARGET or len(options.batches) < 2:
-            return record
+    async def _passes(self, engine: Any, options: MeasureOptions) -> list[DecodeSample]:
+        """Passes with drafts by a model or head, drafting included."""
         own: list[DecodeSample] = []
         drafting: dict[str, list[Decoding]] = {}
         for setting in self.token_settings():
@@ -258,7 +256,7 @@ class TorchModels(LocalModels):
             for setting in by_k2[:: len(by_k2) - 1 or 1]:  # the least and the most; others are interpolated
                 speculation = self.speculation(method, setting.knobs)
                 own += await measure_drafting_passes(engine, method, speculation, options, self.sampling())
-        return record.model_copy(update={"decode": [*record.decode, *own]})
+        return own
 
 
 def _device_in_words(about: Mapping[str, Any]) -> str:

@@ -20,8 +20,8 @@ from calibrate.engines.speculation import Decoding, Speculation
 from calibrate.engines.token_vocabulary import parsed_settings
 from calibrate.engines.vllm.config import checked_speculative, setting_of, speculation_of
 from calibrate.measuring.answers import Inspection
-from calibrate.measuring.engine_timings import MeasureOptions
-from calibrate.measuring.from_outside import ESTIMATOR, Warmup, measure_server, timing_notes, warm_up_server
+from calibrate.measuring.engine_timings import MeasureOptions, WarmUp
+from calibrate.measuring.from_outside import ESTIMATOR, measure_server, timing_notes, warm_up_server
 from calibrate.models.asking import BUNDLED, AskedModels
 from calibrate.record.engine_records import EngineRecord
 from calibrate.record.json_text import parse_json
@@ -46,32 +46,23 @@ class RemoteModels(AskedModels):
 
     backend: ClassVar[str] = "openai"
     by_load: ClassVar[bool] = True
-
     draft: str = ""
     """Server of the draft; empty: only the target is measured, with token-level methods."""
-
     judge: str = ""
     """Server of the judge; empty: the target's server."""
-
     api_key_env: str = ""
     """Environment variable with the key for all servers; empty: no key is sent. The key itself is never stored."""
-
     timeout_s: float = 120.0
     """Longest silence of a server, s."""
-
     task: str = "general"
     """``bundled`` if the models are the bundled pair, which has its own prompts; else ``general``."""
-
     speculative: str = ""
     """Servers of the target that speculate: a JSON list of vLLM's speculative configurations, each with an additional
     field ``server`` (``URL[#model]``). Empty: token-level methods are not measured."""
-
     gate: bool = True
     """Whether the draft model's confidence is recorded, which needs log-probabilities from its server."""
-
     chat: bool = False
     """Whether questions are rendered as a user's first turn by the target's chat template; else they are continued."""
-
     template_kwargs: str = ""
     """Settings of the chat template, such as ``{"enable_thinking": false}``, as JSON; empty: none."""
 
@@ -180,15 +171,15 @@ class RemoteModels(AskedModels):
         """Number of servers that `open` connects to."""
         return 1 if not self.draft else 3 if self.judge else 2
 
-    async def warm_up(self, engine: OpenAIEngine, seconds: float) -> Warmup:
+    async def warm_up(self, engine: OpenAIEngine, seconds: float) -> WarmUp:
         """Send requests until the first, slow ones are over."""
         return await warm_up_server(engine, seconds=seconds)
 
     async def time_engine(
-        self, engine: OpenAIEngine, options: MeasureOptions, *, warmup: Warmup, progress: Callable[[str], None]
+        self, engine: OpenAIEngine, options: MeasureOptions, progress: Callable[[str], None]
     ) -> EngineRecord:
         """Measure a server by the arrival times of its tokens."""
-        return await measure_server(engine, engine.config.host, options, warmup=warmup, progress=progress)
+        return await measure_server(engine, engine.config.host, options, progress=progress)
 
     def token_settings(self) -> tuple[Decoding, ...]:
         """Return the token-level methods with a configured server."""

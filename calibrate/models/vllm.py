@@ -41,21 +41,17 @@ class VllmModels(LocalModels):
 
     backend: ClassVar[str] = "vllm"
     by_load: ClassVar[bool] = True
-
     speculative: str = ""
     """vLLM's speculative configurations of the target to measure, a JSON list; configurations of the same method may
     differ in the number of tokens and the lengths of n-grams only. Empty: prompt lookup, and if available the draft as
     draft model and the EAGLE head, with k2 = 4 each."""
-
     eager: bool = True
     """Whether models run in eager mode; else vLLM compiles and captures them."""
-
     target_gpus: str | None = None
     """Numbers of the GPUs that the target's engines are split over, with commas between them. None: where another role
     names its GPUs the first one, else the first that this process sees."""
     draft_gpus: str | None = None
     judge_gpus: str | None = None
-
     gpu_memory_utilization: float = 0.28
     """Share of a GPU's memory for each engine, so that plain target, speculating target and draft fit together."""
 
@@ -150,18 +146,28 @@ class VllmModels(LocalModels):
         return config
 
     async def time_engine(
-        self, engine: VllmEngine, options: MeasureOptions, *, warmup: Any, progress: Callable[[str], None]
+        self, engine: VllmEngine, options: MeasureOptions, progress: Callable[[str], None]
     ) -> EngineRecord:
         """Measure an engine by its own records, including prefills during decoding; for the target also passes."""
-        record = await LocalModels.time_engine(self, engine, options, warmup=warmup, progress=progress)
+        record = await LocalModels.time_engine(self, engine, options, progress)
         joining = await measure_joining_prefills(engine, options, self.sampling())
-        record = record.model_copy(update={"prefill": [*record.prefill, *joining]})
-        if engine.name != TARGET or len(options.batches) < 2:
-            return record
-        wide: list[DecodeSample] = []
+        return record.model_copy(update={"prefill": [*record.prefill, *joining]})
+
+    async def _passes(self, engine: VllmEngine, options: MeasureOptions) -> list[DecodeSample]:
+        """Passes over k2 tokens of every sequence, by batch and context, with repetitive prompts for n-gram drafts."""
+        samples: list[DecodeSample] = []
+        vocabulary = int(engine.describe()["vocab_size"])
         for setting in self.token_settings():
-            wide += await _passes(engine, setting.method, self.speculation(setting.method, setting.knobs), options)
-        return record.model_copy(update={"decode": [*record.decode, *wide]})
+            speculation, rng = self.speculation(setting.method, setting.knobs), random.Random(f"passes {options.seed}")
+            fast = await engine.engine(speculation)
+            for context, batch in options.cells:
+                if batch in options.pass_batches:
+                    units = [
+                        tuple(rng.randrange(vocabulary) for _ in range(max(context // 4, 4))) for _ in range(batch)
+                    ]
+                    requests = [request_of_length(unit * 4, options.iterations + 1) for unit in units]
+                    samples += await timed_passes(fast, setting.method, speculation.k2, requests)
+        return samples
 
     async def stamp(self, engines: Mapping[str, MeasuredEngine]) -> dict[str, Any]:
         """Return engine, version and device, and every setting in effect, for a profile's provenance."""
@@ -196,20 +202,3 @@ def _check_passable(configurations: Sequence[Mapping[str, Any]]) -> None:
         if setting.key in keys:
             raise ParameterError("speculative", setting.key, "is given twice: leave one of them out")
         keys.add(setting.key)
-
-
-async def _passes(
-    target: VllmEngine, method: str, speculation: Speculation, options: MeasureOptions
-) -> list[DecodeSample]:
-    """Passes over k2 tokens of every sequence, by batch size and context, with repetitive prompts for n-gram drafts."""
-    rng = random.Random(f"passes {options.seed}")
-    vocabulary = int(target.describe()["vocab_size"])
-    engine = await target.engine(speculation)
-    samples: list[DecodeSample] = []
-    for context, batch in options.cells:
-        if batch not in options.pass_batches:
-            continue
-        units = [tuple(rng.randrange(vocabulary) for _ in range(max(context // 4, 4))) for _ in range(batch)]
-        requests = [request_of_length(unit * 4, options.iterations + 1) for unit in units]
-        samples += await timed_passes(engine, method, speculation.k2, requests)
-    return samples

@@ -11,8 +11,6 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from theory.errors import ParameterError
-
 if TYPE_CHECKING:
     from calibrate.record.token_records import NGramRecord
 
@@ -49,16 +47,9 @@ def count_acceptance(
     texts : token ids of each prompt and of the text generated after it.
     max_ngram : longest n-gram looked up, >= 1.
     n_speculative : tokens drafted per target pass at most, >= 1.
-
-    Raises
-    ------
-    ParameterError : a count is below 1.
     """
     from calibrate.record.token_records import NGramRecord
 
-    for name, value in (("max_ngram", max_ngram), ("n_speculative", n_speculative)):
-        if value < 1:
-            raise ParameterError(name, value, "must be an integer >= 1")
     passes = drafts = total = 0
     drafted_at, accepted_at = [0] * n_speculative, [0] * n_speculative
     for prompt, generated in texts:

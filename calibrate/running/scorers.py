@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from calibrate.engines.protocol import Backend, Choice
-from calibrate.engines.torch.likelihood import Likelihood, TellsLikelihood
+from calibrate.engines.protocol import Backend, Choice, Likelihood, TellsLikelihood
 from calibrate.running.session import Reply
 from calibrate.running.verifiers import StepText, step_text
 from sim.operations import Selection, Step, steps_after
@@ -61,10 +60,6 @@ class GradeScorer:
     reward: bool = False
     """Whether to return the expected grade / the best grade, in [0, 1]; else the likeliest grade, from 0."""
 
-    def __post_init__(self) -> None:
-        if len(self.grades) < 2:
-            raise ParameterError("grades", self.grades, "must be at least 2 replies")
-
     async def score(self, candidate: Step, *, engine: Backend) -> Reply[float, Choice]:
         """Score by a forward pass; if the engine has cached the prefix, over the step only."""
         reply = await engine.choose(self.prompt(*texts_before(candidate), step_text(candidate)), self.grades)
@@ -84,10 +79,6 @@ class LikelihoodScorer:
 
     temperature: float = 1.0
     """Divides the logits, > 0."""
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.temperature < float("inf"):
-            raise ParameterError("temperature", self.temperature, "must be a finite number > 0")
 
     async def score(self, candidate: Step, *, engine: Backend) -> Reply[float, Likelihood | None]:
         """Score by a forward pass; if the engine has cached the prefix, over the step only.
@@ -160,12 +151,6 @@ class GradeChooser:
     """Scorer of the candidates; its scores must be rewards in [0, 1]."""
     least: float = 0.7
     """Least reward at which the best candidate is taken, in [0, 1]."""
-
-    def __post_init__(self) -> None:
-        if not self.scorer.reward:
-            raise ParameterError("scorer", self.scorer, "must return rewards")
-        if not 0.0 <= self.least <= 1.0:
-            raise ParameterError("least", self.least, "must be in [0, 1]")
 
     async def choose(self, candidates: Sequence[Step], *, engine: Backend) -> Reply[Selection, Choice]:
         """Choose by a forward pass per candidate, batched by the engine; the score is the best reward.

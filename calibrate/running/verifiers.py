@@ -11,7 +11,7 @@ from calibrate.engines.sampling import uniform
 from calibrate.running.session import Reply
 from sim.operations import Step, Verdict
 from sim.roles import EMBEDDING, OWN_THRESHOLDS
-from theory.errors import CalibrationError, ParameterError
+from theory.errors import CalibrationError
 
 __all__ = [
     "EmbeddingSimilarity",
@@ -68,10 +68,6 @@ class LlmJudge:
     yes: str = " Yes"
     no: str = " No"
 
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.threshold <= 1.0:
-            raise ParameterError("threshold", self.threshold, "must be in [0, 1]")
-
     async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judged:
         """Judge by a forward pass; the score is the probability of yes."""
         if judge is None:
@@ -121,10 +117,7 @@ class RandomAcceptance:
     """Accepts with a fixed probability, for tests of a schedule independent of the models."""
 
     probability: float
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.probability <= 1.0:
-            raise ParameterError("probability", self.probability, "must be in [0, 1]")
+    """In [0, 1]."""
 
     async def verify(self, candidate: Step, reference: Step, *, judge: Backend | None, seed: int) -> Judged:
         """Draw the verdict from the seed only: the same pair of steps has the same verdict in every schedule.

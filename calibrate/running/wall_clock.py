@@ -20,6 +20,7 @@ from calibrate.engines.protocol import (
     Choice,
     Forgetful,
     Generation,
+    Likelihood,
     Preparing,
     Progress,
     Prompt,
@@ -28,7 +29,6 @@ from calibrate.engines.protocol import (
 )
 from calibrate.engines.sampling import derive_seed, uniform
 from calibrate.engines.speculation import Speculation
-from calibrate.engines.torch.likelihood import Likelihood
 from calibrate.running.scorers import Chooser, Scorer
 from calibrate.running.session import Drive, Reply, ReplyTask, WallSession
 from calibrate.running.step_marks import StepMarks
@@ -47,7 +47,7 @@ from sim.operations import (
     steps_after,
 )
 from sim.roles import EXACT, GATE, JUDGE, RANDOM, STANDS_IN
-from theory.errors import CalibrationError, ParameterError, check_integers
+from theory.errors import CalibrationError, ParameterError
 
 __all__ = ["StepLimits", "WallClock"]
 
@@ -67,11 +67,6 @@ class StepLimits:
     """Most steps of an answer with a request for each step; the last of them ends it."""
     max_answer_tokens: int = 4096
     """The step with which the answer has this many tokens ends it."""
-
-    def __post_init__(self) -> None:
-        if not self.separator:
-            raise ParameterError("separator", self.separator, "must not be empty")
-        check_integers(self, max_step_tokens=1, max_steps=1, max_answer_tokens=1)
 
 
 class WallClock:

@@ -72,7 +72,6 @@ to the best for each size, from 100 to 3,000 labels of a logistic score tested a
 Status = Literal["certified", "failed", "not tested", "too few"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Decisions:
     """Labelled decisions of a verifier.
 
@@ -87,11 +86,6 @@ class Decisions:
     ParameterError : no decision, scores that are not finite, or unequal lengths.
     """
 
-    scores: FloatArray
-    wrong: BoolArray
-    answers: NDArray[np.int64]
-    n_answers: int
-
     def __init__(self, scores: ArrayLike, wrong: ArrayLike, answers: ArrayLike | None = None) -> None:
         x, bad = np.asarray(scores, dtype=np.float64), np.asarray(wrong, dtype=np.bool_)
         if x.ndim != 1 or x.size == 0 or not np.isfinite(x).all():
@@ -101,10 +95,9 @@ class Decisions:
             shapes = f"{x.shape}, {bad.shape}, {labels.shape}"
             raise ParameterError("decisions", shapes, "must have one score, one label and one answer each")
         names, index = np.unique(labels, return_inverse=True)
-        object.__setattr__(self, "scores", x)
-        object.__setattr__(self, "wrong", bad)
-        object.__setattr__(self, "answers", index.astype(np.int64))
-        object.__setattr__(self, "n_answers", len(names))
+        self.scores, self.wrong = x, bad
+        self.answers: NDArray[np.int64] = index.astype(np.int64)
+        self.n_answers = len(names)
 
     @property
     def n(self) -> int:

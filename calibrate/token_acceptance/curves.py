@@ -24,15 +24,12 @@ import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Self, get_args
+from typing import Final, Literal, Self, get_args
 
 import numpy as np
 
 from calibrate.record.json_text import load_json, number
 from theory.errors import ParameterError, SchemaError
-
-if TYPE_CHECKING:
-    from calibrate.record.token_records import NGramRecord
 
 __all__ = [
     "CONVENTIONS",
@@ -140,32 +137,6 @@ class AcceptanceCurve:
             raise ParameterError("acceptance", length, rule)
         rate = round(fitted_alpha2(length, k + 1), 12)
         return cls.of([rate] * k, "conditional")
-
-    @classmethod
-    def from_histogram(cls, histogram: Sequence[int]) -> Self:
-        """Build a curve from how many drafts had exactly 0, 1, ... k tokens accepted.
-
-        Raises
-        ------
-        ParameterError : fewer than two entries, negative counts, or no draft at all.
-        """
-        if len(histogram) < 2 or min(histogram) < 0 or not sum(histogram):
-            raise ParameterError("histogram", list(histogram), "must hold counts of 0 to k >= 1 accepted, not all 0")
-        total = sum(histogram)
-        return cls.of([sum(histogram[j:]) / total for j in range(1, len(histogram))], "unconditional")
-
-    @classmethod
-    def from_counts(cls, record: NGramRecord) -> Self:
-        """Build a curve, with its hit rate, from the counts of a profile.
-
-        Raises
-        ------
-        ParameterError : the record holds no draft.
-        """
-        if not record.drafts:
-            raise ParameterError("drafts", record.drafts, "must be at least 1 for an acceptance rate")
-        rates = [accepted / record.drafts for accepted in record.accepted_at]
-        return cls.of(rates, "unconditional", hit_rate=record.drafts / record.passes)
 
     @property
     def k(self) -> int:

@@ -40,7 +40,8 @@ def curve_of(profile: Profile) -> AcceptanceCurve:
     record = best_ngram(profile)
     if record is None:
         raise ParameterError("profile", profile.name, "holds no token acceptance per position")
-    return AcceptanceCurve.from_counts(record)
+    rates = [accepted / record.drafts for accepted in record.accepted_at]
+    return AcceptanceCurve.of(rates, "unconditional", hit_rate=record.drafts / record.passes)
 
 
 def pass_times(profile: Profile) -> dict[int, dict[int, float]]:

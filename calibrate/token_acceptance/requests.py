@@ -97,7 +97,12 @@ class RequestAcceptance:
         ------
         ParameterError : no step had a draft.
         """
-        plain = AcceptanceCurve.from_histogram(self.histogram)
+        if not self.n_steps:
+            raise ParameterError(
+                "histogram", list(self.histogram), "must hold counts of 0 to k >= 1 accepted, not all 0"
+            )
+        rates = [sum(self.histogram[j:]) / self.n_steps for j in range(1, self.k + 1)]
+        plain = AcceptanceCurve.of(rates, "unconditional")
         passes = 0 if self.n_tokens is None else self.n_tokens - 1 - self.n_accepted
         if passes < self.n_steps:  # also where the answer was cut inside its last draft
             return plain

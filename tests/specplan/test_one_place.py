@@ -42,7 +42,7 @@ PARSED: dict[str, str] = {
     "calibrate/record/json_text.py": "the one place",
     "calibrate/record/journal.py": "lines of our own, whose damage is told by their number",
     "calibrate/engines/sentence_encoder.py": "what our own process says",
-    "calibrate/engines/torch/framing.py": "what our own process says",
+    "calibrate/engines/torch/engine.py": "what our own process says",
     "calibrate/engines/http/wire.py": "what servers say, with a refusal of its own",
     "specplan/planning/measured_error.py": "data of the package",
     "specplan/planning/model_error.py": "data of the package",

@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from calibrate.engines.sampling import draw, uniform
-from calibrate.engines.sending import picked, sent
+from calibrate.engines.sampling import draw, picked, sent, uniform
 from calibrate.engines.stop_strings import StopFinder
 from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.token_methods.jacobi import JacobiDecoding
@@ -153,13 +152,13 @@ class ContinuousBatch:
                 logits = self.decoder.logits(hidden[begin - first : after - first]).double()
                 tokens = sent(job.prompt[begin + 1 : after + 1], torch.int64, logits.device)[:, None]
                 scores = (logits / job.sampling.temperature).log_softmax(-1).gather(1, tokens)
-                job.token_logprobs += scores[:, 0].tolist()
+                job.logprobs += scores[:, 0].tolist()
         assert hidden is not None
         logits = self.decoder.logits(hidden[-1:])
         if job.n_scored:
             job.finish = "stop"
         elif job.choices:
-            job.choice_logprobs = picked(logits[0].double().log_softmax(-1), job.choices).tolist()
+            job.logprobs = picked(logits[0].double().log_softmax(-1), job.choices).tolist()
             job.finish = "stop"
         else:
             uniforms = [uniform(job.seed, 0) if job.sampling.temperature else 0.0]

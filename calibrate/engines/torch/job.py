@@ -23,10 +23,8 @@ class Limits:
 
     max_batch: int
     """Most sequences decoded at once; more requests wait."""
-
     n_idle: int
     """Finished sequences kept for prompts that extend them."""
-
     max_context: int
     """Most tokens of a sequence, including its prompt."""
 
@@ -38,16 +36,15 @@ class Job:
     id: int
     prompt: Sequence[int]
     max_tokens: int = 1
-    stop: tuple[str, ...] = ()
+    stop: Sequence[str] = ()
     sampling: Sampling = GREEDY
     seed: int = 0
     ignore_eos: bool = False
-    choices: tuple[int, ...] = ()
+    choices: Sequence[int] = ()
     n_scored: int = 0
     """Tokens at the prompt's end whose likelihood is computed; if > 0, nothing is generated."""
     speculation: Speculation | None = None
     queued: float = 0.0
-
     tokens: list[int] = field(default_factory=list)
     """Tokens generated so far; the last one is not yet in the cache."""
     n_cached: int = 0
@@ -58,8 +55,8 @@ class Job:
     finish: str = ""
     text: str = ""
     n_generated: int = 0
-    choice_logprobs: list[float] = field(default_factory=list)
-    token_logprobs: list[float] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    """Log probabilities of the choices, or of the scored tokens."""
     passes: list[tuple[int, int]] = field(default_factory=list)
     """With speculation: tokens drafted and accepted in each pass."""
     memo: Any = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from calibrate.engines.sending import picked, sent
+from calibrate.engines.sampling import picked, sent
 from calibrate.engines.torch.cuda.captured import padded_columns
 from calibrate.engines.torch.token_methods.protocol import Rows
 

@@ -7,6 +7,7 @@ ends on a message, when the socket closes (its parent died), or with a ``fatal``
 from __future__ import annotations
 
 import gc
+import json
 import os
 import platform
 import select
@@ -15,13 +16,13 @@ import socket
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.cuda.devices import check_room, opened_device
-from calibrate.engines.torch.framing import Frames, Message, encode
 from calibrate.engines.torch.job import SPARE, Job, Limits
 from calibrate.engines.torch.model import check_model_folder, load_model, load_tokenizer, memory_of
 from theory.errors import CalibrationError, SpecplanError
@@ -47,20 +48,19 @@ class Worker:
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
-        self._frames = Frames()
+        self._unread = b""
         self._poll = select.poll()
         self._poll.register(connection, select.POLLIN)
         self._batch: ContinuousBatch | None = None
 
     def configure(self) -> None:
         """Read the configuration, load the model, send its description."""
-        while True:
-            for config, _ in self._frames.feed(self._receive()):
+        while self._batch is None:
+            for config in self._received():
                 self._batch, description = _load(config)
                 gc.collect()
                 gc.freeze()  # the model's objects never become garbage: exclude them from later collections
                 self._send({"op": "ready", **description})
-                return
 
     def run(self) -> None:
         """Serve until the message to end."""
@@ -68,11 +68,11 @@ class Worker:
         assert batch is not None
         while True:
             if self._poll.poll(0 if batch.busy else None):
-                for message in self._frames.feed(self._receive()):
+                for message in self._received():
                     self._handle(batch, message)
             if batch.busy:
                 for job in batch.advance():
-                    self._send(*_result(job))
+                    self._send(_result(job))
 
     def fail(self, message: str) -> None:
         """Send the parent the reason why this process ends, if it still reads."""
@@ -81,64 +81,56 @@ class Worker:
         except OSError:
             return
 
-    def _receive(self) -> bytes:
+    def _received(self) -> Iterator[dict[str, Any]]:
+        """Wait for data; yield the messages that they complete."""
         data = self._socket.recv(_READ)
         if not data:
             raise _ClosedError
-        return data
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        yield from map(json.loads, lines)
 
-    def _send(self, header: dict[str, Any], ids: list[int] | None = None) -> None:
-        self._socket.sendall(encode(header, ids or ()))
+    def _send(self, message: dict[str, Any]) -> None:
+        self._socket.sendall(json.dumps(message).encode() + b"\n")
 
-    def _handle(self, batch: ContinuousBatch, message: Message) -> None:
-        header, ids = message
-        op = header["op"]
+    def _handle(self, batch: ContinuousBatch, message: dict[str, Any]) -> None:
+        op, number = message.pop("op"), message.get("id", 0)
         if op == "submit":
             try:
-                batch.submit(_job(header, ids.tolist()))
+                batch.submit(_job(message))
             except ValueError as error:
-                self._send({"op": "error", "id": header["id"], "message": str(error)})
+                self._send({"op": "error", "id": number, "message": str(error)})
         elif op == "abort":
-            job = batch.abort(header["id"])  # None: it ended before the abort arrived, and its result is on the way
-            self._send({"op": "aborted", "id": header["id"], "n_generated": len(job.tokens) if job else 0})
+            job = batch.abort(number)  # None: it ended before the abort arrived, and its result is on the way
+            self._send({"op": "aborted", "id": number, "n_generated": len(job.tokens) if job else 0})
         elif op == "stats":
-            self._send({"op": "stats", "id": header["id"], **batch.work.statistics(clear=header["clear"]).to_message()})
+            self._send({"op": "stats", "id": number, **batch.work.statistics(clear=message["clear"]).to_message()})
         elif op == "forget":
             batch.forget()
-            self._send({"op": "forgot", "id": header["id"]})
+            self._send({"op": "forgot", "id": number})
         elif op == "close":
             raise _ClosedError
 
 
-def _job(header: dict[str, Any], prompt: list[int]) -> Job:
-    """A request from a message; missing fields have their defaults."""
-    sampling = {name: header[name] for name in ("temperature", "top_p") if name in header}
-    names = ("id", "max_tokens", "seed", "ignore_eos", "n_scored")
-    return Job(
-        prompt=prompt,
-        stop=tuple(header.get("stop", ())),
-        sampling=Sampling(**sampling),
-        choices=tuple(header.get("choices", ())),
-        speculation=Speculation.from_message(header["speculation"]) if header.get("speculation") else None,
-        queued=time.monotonic(),
-        **{name: header[name] for name in names if name in header},
-    )
+def _job(request: dict[str, Any]) -> Job:
+    """A request from a message with the fields of `Job`; missing fields have their defaults."""
+    sampling, speculation = Sampling(**request.pop("sampling", {})), request.pop("speculation", None)
+    drafted = Speculation.from_message(speculation) if speculation else None
+    return Job(**request, sampling=sampling, speculation=drafted, queued=time.monotonic())
 
 
-def _result(job: Job) -> tuple[dict[str, Any], list[int]]:
-    header: dict[str, Any] = {
+def _result(job: Job) -> dict[str, Any]:
+    """A message with the fields of the request's result."""
+    result: dict[str, Any] = {
         "op": "done",
         "id": job.id,
         "times": [job.queued, job.prefill_start, job.prefill_end, job.prefill_end, job.end],
-        "n_prompt": len(job.prompt),
-        "n_cached": job.n_cached,
+        "n_prompt_tokens": len(job.prompt),
+        "n_cached_tokens": job.n_cached,
     }
-    if job.n_scored:
-        return {**header, "token_logprobs": job.token_logprobs}, []
-    if job.choices:
-        return {**header, "choice_logprobs": job.choice_logprobs}, []
-    header.update(text=job.text, n_generated=job.n_generated, finish=job.finish, n_iterations=job.n_iterations)
-    return {**header, "passes": job.passes}, job.tokens
+    if job.n_scored or job.choices:
+        return {**result, "logprobs": job.logprobs}
+    own = ("text", "n_generated", "finish", "n_iterations", "passes")
+    return {**result, "token_ids": job.tokens, **{name: getattr(job, name) for name in own}}
 
 
 def _load(config: dict[str, Any]) -> tuple[ContinuousBatch, dict[str, Any]]:

@@ -38,13 +38,10 @@ class VllmConfig(LocalConfig):
 
     speculative: Mapping[str, Any] | None = None
     """vLLM's speculative configuration, checked (`checked_speculative`); it applies to all requests of the engine."""
-
     gpus: tuple[int, ...] | None = None
     """Numbers of the GPUs that the model is split over; None: the first that this process sees."""
-
     gpu_memory_utilization: float = 0.4
     """Share of a GPU's memory for the engine, in (0, 1]; several engines may share a GPU."""
-
     eager: bool = True
     """Whether the model runs in eager mode; else it is compiled and captured, which takes minutes at the start."""
 
@@ -69,7 +66,7 @@ def checked_speculative(config: Mapping[str, Any]) -> dict[str, Any]:
     method = str(config.get("method"))
     if method not in OF_VLLM:
         raise ParameterError("method", method, f"must be one of {', '.join(OF_VLLM)}")
-    known = _COMMON | OF_VLLM[method].vllm_settings
+    known = _COMMON | OF_VLLM[method].drafter_settings | {VLLM_KNOBS[knob] for knob in OF_VLLM[method].knobs}
     if unknown := sorted(config.keys() - known):
         rule = f"is no setting of the method {method}; there are: {', '.join(sorted(known))}"
         raise ParameterError("speculative", unknown[0], rule)

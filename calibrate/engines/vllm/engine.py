@@ -71,12 +71,6 @@ class Read:
         return self.last.outputs[0]
 
     @property
-    def speculation(self) -> dict[str, Any] | None:
-        """Record of the request's speculation; None without any, or if a stop string outside the core ended it."""
-        record = self.output.spec_decode_metrics
-        return None if record is None else dict(record.to_dict())
-
-    @property
     def passes(self) -> tuple[tuple[int, int], ...]:
         """Drafted and accepted tokens of each decode pass of the request, as far as its outputs determine them.
 
@@ -87,9 +81,10 @@ class Read:
             for n, committed in enumerate(accumulate((right + 1 for _, right in active.passes), initial=0)):
                 if committed >= due:
                     return tuple(active.passes[:n])
-        record = self.speculation
-        if record is None:
+        metrics = self.output.spec_decode_metrics
+        if metrics is None:  # it did not speculate, or a stop string outside the core ended it
             return tuple((n - 1, n - 1) for n in self.chunks[1:])
+        record = dict(metrics.to_dict())
         drafted = list(zip(record.get("per_step_drafted", ()), record.get("per_step_accepted", ()), strict=True))
         committed = sum(right + 1 for _, right in drafted)
         undrafted = max(due - committed, len(self.chunks) - 1 - len(drafted), 0)  # the last pass may have been cut

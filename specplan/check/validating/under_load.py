@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from calibrate.measuring.engine_work import work_done
-from calibrate.measuring.noise import CpuTimes
+from calibrate.measuring.noise import cpu_times, stolen_share
 from calibrate.measuring.plan import MeasurableModels
 from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile
@@ -178,15 +178,15 @@ async def validate_under_load(
         for configuration, load in product((PLAIN, *configurations), loads):
             expected.expected(configuration, load)
             progress(f"predicted: {load} {configuration.name}")
-        before = CpuTimes.now()
+        before = cpu_times()
         work = partial(work_done, {name: roles[role] for role, name in profile.placement.items() if role in roles})
         loaded = await run_under_load(
             clock, rounds, methods, loads, truth=truth, seed=seed, work=work, journal=kept, progress=progress
         )
-        after = CpuTimes.now()
+        after = cpu_times()
         opened = of_models(models, roles, clock)
     record = effective(
-        stolen=None if before is None or after is None else after.stolen_since(before),
+        stolen=stolen_share(before, after),
         profile=of_profile(profile),
         **opened,
         questions={**of_questions(problems, source, seed, 0.95), **_load_options(loads, n_rounds), **_IN_ROUNDS},

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from calibrate.costs.fit import CostFit, slowdown_of
 from calibrate.measuring.engine_work import work_done
-from calibrate.measuring.noise import CpuTimes
+from calibrate.measuring.noise import cpu_times, stolen_share
 from calibrate.measuring.plan import MeasurableModels
 from calibrate.record.engine_records import InUse
 from calibrate.record.journal import Journal
@@ -164,12 +164,12 @@ async def validate(
     async with AsyncExitStack() as stack:
         kept = None if journal is None else stack.enter_context(Journal(journal, options))
         roles, clock = await stack.enter_async_context(models.open())
-        before = CpuTimes.now()
+        before = cpu_times()
         engines: dict[str, Any] = {name: roles[role] for role, name in profile.placement.items() if role in roles}
         work = partial(work_done, engines)
         how: dict[str, Any] = {"n_plain": n_plain, "truth": truth, "seed": seed, "work": work, "journal": kept}
         runs = await run_interleaved(clock, problems, methods, progress=progress, **how)
-        after = CpuTimes.now()
+        after = cpu_times()
         opened = of_models(models, roles, clock)
     baseline = measured(runs, BASELINE)
     slowdown, at_pace = _at_pace(profile, by_name, runs)
@@ -193,7 +193,7 @@ async def validate(
         runs=runs,
         slowdown=slowdown,
         effective=effective(
-            stolen=None if before is None or after is None else after.stolen_since(before),
+            stolen=stolen_share(before, after),
             profile=of_profile(profile),
             **opened,
             questions=of_questions(problems, source, seed, baseline.speedup.confidence, n_plain),

@@ -12,8 +12,7 @@ from refusals import refuses
 from calibrate.engines.protocol import Request
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import VOCABULARY, TokenMethodName
-from calibrate.engines.torch.config import TorchConfig
-from calibrate.engines.torch.engine import TorchEngine
+from calibrate.engines.torch.engine import TorchConfig, TorchEngine
 from calibrate.engines.vllm.config import speculative_of
 from theory.errors import ParameterError
 

@@ -114,14 +114,6 @@ async def test_a_model_without_letters_chooses_by_its_grades(good: tuple[float, 
     assert (reply.times.prefill_start, reply.times.end) == (1.0, 4.0), "the times of all requests together"
 
 
-def test_a_chooser_by_grades_needs_rewards() -> None:
-    grades = GradeScorer(prompt=general_score_prompt)
-    with pytest.raises(ParameterError, match="scorer"):
-        GradeChooser(scorer=grades)
-    with pytest.raises(ParameterError, match="least"):
-        GradeChooser(scorer=GradeScorer(prompt=general_score_prompt, reward=True), least=1.5)
-
-
 def clock_of(target: Any, draft: Any, **more: Any) -> WallClock:
     return WallClock({"target": target, "draft": draft}, LlmJudge(prompt="{} {}".format), **more)
 

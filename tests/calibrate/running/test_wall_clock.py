@@ -8,7 +8,6 @@ from functools import partial
 
 import pytest
 from invariants import check
-from refusals import refused
 from replies import generated, times
 
 from calibrate.engines.protocol import Sampling
@@ -320,17 +319,6 @@ async def test_random_acceptance_has_its_rate_repeats_itself_and_scores_what_it_
     assert abs(sum(accepted for accepted, _ in first) / 1000 - 0.3) < 5 * (0.3 * 0.7 / 1000) ** 0.5  # 5 standard errors
     assert not any(accepted for accepted, _ in await verdicts(0.0))
     assert all(accepted for accepted, _ in await verdicts(1.0))
-
-
-test_bad_settings_are_named = refused(
-    lambda make: make(),
-    (lambda: StepLimits(separator=""), "separator"),
-    (lambda: StepLimits(max_steps=0), "max_steps"),
-    (lambda: StepLimits(max_step_tokens=0), "max_step_tokens"),
-    (lambda: StepLimits(max_answer_tokens=-1), "max_answer_tokens"),
-    (lambda: RandomAcceptance(probability=1.5), "probability"),
-    (lambda: LlmJudge(prompt=str.format, threshold=float("nan")), "threshold"),
-)
 
 
 # Real engines from here on.

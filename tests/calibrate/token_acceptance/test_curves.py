@@ -66,13 +66,6 @@ def test_a_curve_by_hand() -> None:
         curve.figure("length-with-bonus", 5)
 
 
-def test_histogram_counts_from_the_end() -> None:
-    """43 drafts: 39 accept nothing, 1 one token, 3 all three."""
-    curve = AcceptanceCurve.from_histogram([39, 1, 0, 3])
-    assert curve.unconditional == pytest.approx((4 / 43, 3 / 43, 3 / 43))
-    assert curve.figure("length-with-bonus") == pytest.approx(1.2325581395348837, rel=1e-15)
-
-
 test_impossible_rates_are_refused = refused(
     AcceptanceCurve.of,
     ([], "unconditional", "at least one position"),

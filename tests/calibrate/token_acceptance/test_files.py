@@ -111,6 +111,7 @@ def test_a_documented_entry_agrees_with_itself() -> None:
     found = RequestAcceptance.parse({"metrics": {"speculative_decoding": ENTRY}, "usage": {"completion_tokens": 64}})
     assert (found.n_steps, found.n_accepted, found.n_drafted, found.k) == (43, 10, 129, 3)
     curve = found.curve()
+    assert curve.unconditional == pytest.approx((4 / 43, 3 / 43, 3 / 43))
     assert curve.figure("length-with-bonus") == pytest.approx(ENTRY["mean_acceptance_length"])
     assert curve.figure("accepted-over-drafted") == pytest.approx(ENTRY["draft_acceptance_rate"])
     assert curve.hit_rate == pytest.approx(43 / 53)  # 64 tokens, one by the prefill, ten accepted: 53 passes

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from calibrate.engines.sending import sent
+from calibrate.engines.sampling import sent
 
 if TYPE_CHECKING:
     import torch

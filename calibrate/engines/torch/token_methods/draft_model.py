@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from calibrate.engines.sampling import DRAFT_DRAWS, TEST_DRAWS, distribution, invert, uniform
-from calibrate.engines.sending import picked, sent
+from calibrate.engines.sampling import DRAFT_DRAWS, TEST_DRAWS, distribution, invert, picked, sent, uniform
 from calibrate.engines.torch.token_methods.protocol import OneHot, Rows, Verdict
 from calibrate.engines.torch.token_pass import chunks, forward_rows, read_tokens
 

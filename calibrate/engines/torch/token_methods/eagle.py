@@ -163,21 +163,17 @@ def load_head(folder: Path, target: Decoder, max_context: int) -> HeadDecoder:
         if config.get(name) != theirs:
             rule = f"{name}={config.get(name)!r}, the target has {theirs}"
             raise CalibrationError(f"EAGLE head {folder} is not of this target: {rule}")
-    return HeadDecoder(_filled(folder, config).to(target.device, target.dtype), target, max_context)
+    return HeadDecoder(read_head(folder).to(target.device, target.dtype), target, max_context)
 
 
 def read_head(folder: Path) -> Any:
-    """Return a head of `build_head` with the weights of a folder.
+    """Return a head of `build_head` with the configuration and the weights of a folder.
 
     Raises
     ------
     CalibrationError : not a complete head.
     """
-    return _filled(folder, check_head_folder(folder))
-
-
-def _filled(folder: Path, config: Mapping[str, Any]) -> Any:
-    """A head with this configuration and the weights of a folder."""
+    config = check_head_folder(folder)
     from safetensors.torch import load_file
 
     stored = {name: weight for path in sorted(folder.glob("*.safetensors")) for name, weight in load_file(path).items()}

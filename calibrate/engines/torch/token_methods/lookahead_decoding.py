@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -42,51 +43,13 @@ if TYPE_CHECKING:
     from calibrate.engines.speculation import Speculation
     from calibrate.engines.torch.job import Job
 
-__all__ = ["LookaheadDecoding", "LookaheadSequence", "NGramPool", "Shelf", "by_draw", "pass_layout"]
+__all__ = ["LookaheadDecoding", "LookaheadSequence", "by_draw", "pass_layout"]
 
 _SHELF: Final = 64
+"""States of ended requests that are kept for requests whose prompts extend theirs."""
 
 Gram: TypeAlias = tuple[int, ...]
 """An n-gram without its first token."""
-
-
-class NGramPool:
-    """Different n-grams, the latest first; adding one again makes it the latest.
-
-    Parameters
-    ----------
-    per_token : n-grams kept per first token, >= 1. Dropping the others changes no lookup of at most ``per_token``
-        n-grams: a lookup returns the latest, and an old n-gram becomes the latest only by being added again.
-
-    >>> pool = NGramPool(per_token=2)
-    >>> for gram in ((1, 2, 3), (1, 4, 5), (1, 2, 3), (1, 6, 7)):
-    ...     pool.add(gram)
-    >>> pool.after(1)
-    [(6, 7), (2, 3)]
-    """
-
-    def __init__(self, per_token: int) -> None:
-        self._per_token = per_token
-        self._grams: dict[int, dict[Gram, None]] = {}
-
-    def add(self, gram: Sequence[int]) -> None:
-        """Add an n-gram, given with its first token."""
-        known = self._grams.setdefault(gram[0], {})
-        rest = tuple(gram[1:])
-        known.pop(rest, None)
-        known[rest] = None
-        if len(known) > self._per_token:
-            del known[next(iter(known))]
-
-    def after(self, token: int) -> list[Gram]:
-        """The n-grams that begin with ``token``, without it, the latest first."""
-        return list(reversed(self._grams.get(token, {})))
-
-    def copy(self) -> NGramPool:
-        """An independent pool with the same n-grams."""
-        twin = NGramPool(self._per_token)
-        twin._grams = {token: dict(grams) for token, grams in self._grams.items()}
-        return twin
 
 
 def by_draw(guesses: Sequence[Gram], token: Callable[[int, int], int]) -> tuple[tuple[int, ...], int]:
@@ -149,6 +112,9 @@ def pass_layout(window: int, ngram: int, guesses: int) -> tuple[list[int], torch
 class LookaheadSequence:
     """The window and the pool of one sequence.
 
+    The pool has the latest ``guesses`` n-grams of each first token: a pass verifies no others, and an old one becomes
+    the latest only by being added again.
+
     After a pass that committed k > 1 tokens the rows of k - 1 passes are missing in the window. It moves on by one row,
     so that trajectories stay complete but their positions shift, as in the released code, and so in the paper's figures
     (Algorithm 1, line 8, replaces the missing rows by random ones; then n-grams end randomly).
@@ -162,7 +128,7 @@ class LookaheadSequence:
 
     def __init__(self, settings: Speculation, prompt: Sequence[int], *, seed: int = 0) -> None:
         self.settings = settings
-        self.pool = NGramPool(per_token=settings.guesses)
+        self._pool: dict[int, dict[Gram, None]] = {}
         random = np.random.default_rng(seed & (2**63 - 1))
         source = np.unique(np.asarray(prompt, np.int64))
         self._window = [random.choice(source, settings.window).tolist() for _ in range(settings.ngram - 1)]
@@ -172,6 +138,19 @@ class LookaheadSequence:
         """Tokens that the lookahead branch computes, including the current one: W (N - 1)."""
         return self.settings.window * (self.settings.ngram - 1)
 
+    def add(self, gram: Sequence[int]) -> None:
+        """Add an n-gram to the pool, given with its first token; one that is there becomes the latest."""
+        known = self._pool.setdefault(gram[0], {})
+        rest = tuple(gram[1:])
+        known.pop(rest, None)
+        known[rest] = None
+        if len(known) > self.settings.guesses:
+            del known[next(iter(known))]
+
+    def after(self, token: int) -> list[Gram]:
+        """The n-grams that begin with ``token``, without it, the latest first."""
+        return list(reversed(self._pool.get(token, {})))
+
     def propose(self, current: int, space: int) -> Rows:
         """The window and the n-grams that begin with the current token, in at most ``space`` rows (>= 1).
 
@@ -180,7 +159,7 @@ class LookaheadSequence:
         s, size = self.settings, self.settings.ngram - 1
         if space < self.window_rows:
             return Rows(ids=[current])
-        grams = self.pool.after(current)[: min(s.guesses, (space - self.window_rows) // size)]
+        grams = self.after(current)[: min(s.guesses, (space - self.window_rows) // size)]
         ids = [token for row in self._window for token in row]
         ids[0] = current
         for gram in grams:
@@ -208,47 +187,17 @@ class LookaheadSequence:
             newest = list(likeliest[first - s.window : first])
             self._window[0][0] = rows.ids[0]
             for gram in zip(*self._window, newest, strict=True):
-                self.pool.add(gram)
+                self.add(gram)
             self._window = [*self._window[1:], newest]
         kept = [row_of(leader, depth) for depth in range(len(tokens))]
         return Verdict(tokens=list(tokens), n_accepted=len(tokens) - 1, kept=kept)
 
-    def resumed(self, prompt: Sequence[int], *, seed: int) -> LookaheadSequence:
-        """A state with the same window and pool, for a prompt that begins with this state's text."""
-        twin = LookaheadSequence(self.settings, prompt, seed=seed)
-        twin.pool = self.pool.copy()
+    def copy(self) -> LookaheadSequence:
+        """An independent state with the same window and pool."""
+        twin = copy(self)
+        twin._pool = {token: dict(grams) for token, grams in self._pool.items()}
         twin._window = [list(row) for row in self._window]
         return twin
-
-
-class Shelf:
-    """The latest ``size`` states of finished requests, for requests whose prompts extend theirs."""
-
-    def __init__(self, size: int = _SHELF) -> None:
-        self._size = size
-        self._kept: OrderedDict[tuple[int, ...], tuple[tuple[int, ...], LookaheadSequence]] = OrderedDict()
-        """Text of a request -> its prompt, and its state."""
-
-    def put(self, prompt: Sequence[int], text: Sequence[int], state: LookaheadSequence) -> None:
-        """Keep the final state of a request; ``text`` begins with the prompt."""
-        self._kept.pop(tuple(text), None)
-        self._kept[tuple(text)] = tuple(prompt), state
-        if len(self._kept) > self._size:
-            self._kept.popitem(last=False)
-
-    def find(self, prompt: Sequence[int], settings: Speculation) -> LookaheadSequence | None:
-        """The state with the same settings whose text has the longest common prefix with the prompt.
-
-        On a tie, the latest. Its own prompt must be a proper prefix of this prompt: then it has no text after this
-        prompt, such as an earlier reply to it, and at most another version of its last step.
-        """
-        whole, best, most = tuple(prompt), None, -1
-        for text, (own, state) in self._kept.items():
-            if len(own) < len(whole) and state.settings == settings and whole[: len(own)] == own:
-                shared = common(text, whole)
-                if shared >= most:
-                    best, most = state, shared
-        return best
 
 
 class LookaheadDecoding(TokenMethod):
@@ -261,7 +210,8 @@ class LookaheadDecoding(TokenMethod):
 
     def __init__(self, max_rows: int) -> None:
         self._max_rows = max_rows
-        self._shelf = Shelf()
+        self._kept: OrderedDict[tuple[int, ...], tuple[tuple[int, ...], LookaheadSequence]] = OrderedDict()
+        """Texts of the latest requests that have ended -> their prompts, and their states."""
 
     def propose(self, jobs: Sequence[Job], room: Sequence[int]) -> list[Rows]:
         """The window of each job, and the n-grams of its pool that begin with its last token."""
@@ -281,17 +231,32 @@ class LookaheadDecoding(TokenMethod):
     def leave(self, job: Job) -> None:
         """Keep the state of a job that ended normally."""
         if job.memo is not None and job.finish:
-            self._shelf.put(job.prompt, [*job.prompt, *job.tokens], job.memo)
+            text = (*job.prompt, *job.tokens)
+            self._kept.pop(text, None)
+            self._kept[text] = tuple(job.prompt), job.memo
+            if len(self._kept) > _SHELF:
+                self._kept.popitem(last=False)
         job.memo = None
+
+    def kept(self, prompt: Sequence[int], settings: Speculation) -> LookaheadSequence | None:
+        """The kept state with the same settings whose text has the longest common prefix with the prompt.
+
+        On a tie, the latest. Its own prompt must be a proper prefix of this prompt: then it has no text after this
+        prompt, such as an earlier reply to it, and at most another version of its last step.
+        """
+        whole, best, most = tuple(prompt), None, -1
+        for text, (own, state) in self._kept.items():
+            if len(own) < len(whole) and state.settings == settings and whole[: len(own)] == own:
+                shared = common(text, whole)
+                if shared >= most:
+                    best, most = state, shared
+        return best
 
     def _state(self, job: Job) -> LookaheadSequence:
         if job.memo is None:
             assert job.speculation is not None
-            shelved = self._shelf.find(job.prompt, job.speculation)
-            if shelved is None:
-                job.memo = LookaheadSequence(job.speculation, job.prompt, seed=job.seed)
-            else:
-                job.memo = shelved.resumed(job.prompt, seed=job.seed)
+            kept = self.kept(job.prompt, job.speculation)
+            job.memo = kept.copy() if kept else LookaheadSequence(job.speculation, job.prompt, seed=job.seed)
         known: LookaheadSequence = job.memo
         return known
 

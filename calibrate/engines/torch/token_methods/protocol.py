@@ -31,19 +31,14 @@ class Rows:
 
     ids: list[int]
     """A token per row; the first is the last committed one. Row r is written to slot r after the cached tokens."""
-
     n_drafted: int = 0
     """Number of rows with drafted tokens, for the statistics."""
-
     offsets: list[int] | None = None
     """Position of each row after the cached tokens; None: 0, 1, 2, ... (a line of text)."""
-
     visible: Tensor | None = None
     """Rows that each row attends to, in addition to all cached tokens, (rows, rows) bool; None: itself and earlier."""
-
     features: Tensor | None = None
     """Additional inputs of each token, (rows, size), for a model with such; for all sequences of a pass or none."""
-
     memo: Any = None
     """Data of the method, for `TokenMethod.verify`."""
 
@@ -54,10 +49,8 @@ class Verdict:
 
     tokens: list[int]
     """The tokens that follow, at least one."""
-
     n_accepted: int
     """Number of drafted tokens that are right."""
-
     kept: list[int] | None = None
     """The row whose logits gave each of the tokens; its keys and values are kept. None: rows 0, 1, 2, ..."""
 

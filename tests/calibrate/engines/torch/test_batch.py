@@ -164,7 +164,7 @@ def test_a_question_is_answered_by_its_prefill(engine, reference):
     one = job(prompt, choices=(4, 9))
     finish(engine, one)
     expected = reference(torch.tensor([prompt])).logits[0, -1].detach().double().log_softmax(-1)
-    assert one.choice_logprobs == pytest.approx([float(expected[4]), float(expected[9])], abs=1e-4)
+    assert one.logprobs == pytest.approx([float(expected[4]), float(expected[9])], abs=1e-4)
     assert not engine.work.iterations
     assert len(engine.work.prefills) == 1
 

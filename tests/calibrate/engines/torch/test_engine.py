@@ -180,8 +180,8 @@ async def test_a_refused_request_names_the_reason_and_the_engine_lives(engines):
 async def test_a_killed_engine_is_reported_at_once_and_for_ever(engines, model_folders):
     """While it starts, with requests in flight: which process it is does not matter to them."""
     engine = TorchEngine(TorchConfig(name="doomed", model=model_folders["draft"]))
-    running = [asyncio.create_task(engine.process.launch())]
-    while engine.process._transport is None:
+    running = [asyncio.create_task(engine._launch())]
+    while engine._writer is None:
         await asyncio.sleep(0.001)
     request = Request(prompt=(5, 1), max_tokens=900, stop=(), ignore_eos=True)
     running += [asyncio.create_task(engine.generate(request)) for _ in range(3)]
@@ -203,20 +203,20 @@ async def test_a_killed_engine_is_reported_at_once_and_for_ever(engines, model_f
 async def test_closing_twice_ends_the_process_once(model_folders, engines):
     """Also while it is still loading; requests in flight fail."""
     engine = TorchEngine(TorchConfig(name="brief", model=model_folders["draft"]))
-    launch = asyncio.create_task(engine.process.launch())
+    launch = asyncio.create_task(engine._launch())
     await asyncio.sleep(0.05)
     await asyncio.gather(engine.close(), engine.close())
     with pytest.raises(CalibrationError, match="'brief' is closed"):
         await launch
     await engine.close()
-    assert engine.process.popen.returncode is not None
+    assert engine.popen.returncode is not None
     assert not psutil.pid_exists(engine.pid)
 
 
 async def test_what_breaks_in_the_worker_is_told_in_one_line(tmp_path, engines):
     engine = TorchEngine(TorchConfig(name="lost", model=tmp_path / "gone"))
     with pytest.raises(CalibrationError, match=r"'lost' failed: model folder .*gone: no such folder") as error:
-        await engine.process.launch()
+        await engine._launch()
     await engine.close()
     assert "\n" not in str(error.value)
 
@@ -225,7 +225,7 @@ async def test_a_worker_that_dies_of_its_own_tells_its_last_words(engines, model
     engine = TorchEngine(TorchConfig(name="odd", model=model_folders["draft"]))
     monkeypatch.setattr("sys.executable", "/bin/ls")  # a process that complains and exits
     with pytest.raises(CalibrationError, match=r"'odd' \(pid \d+\) exited with code \d+: .+"):
-        await engine.process.launch()
+        await engine._launch()
     await engine.close()
 
 

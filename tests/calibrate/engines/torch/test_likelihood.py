@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from calibrate.engines.protocol import Request, Sampling
-from calibrate.engines.torch.likelihood import TellsLikelihood
+from calibrate.engines.protocol import Request, Sampling, TellsLikelihood
 from calibrate.engines.torch.model import load_model
 from calibrate.running.scorers import LikelihoodScorer
 from calibrate.running.verifiers import StepText
@@ -66,7 +65,5 @@ async def test_the_scorer_scores_the_step_alone_and_names_what_it_cannot_do(engi
         await engine.likelihood(ids, 0)
     with pytest.raises(ParameterError, match="temperature=0"):
         await engine.likelihood(ids, 1, temperature=0.0)
-    with pytest.raises(ParameterError, match="temperature"):
-        LikelihoodScorer(temperature=0.0)
     with pytest.raises(CalibrationError, match="server computes no likelihood"):
         await scorer.score(step(own), engine=SimpleNamespace(name="server", tokenizer_id=None))

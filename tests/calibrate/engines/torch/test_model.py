@@ -38,9 +38,9 @@ WEIGHTS, CONFIG = "model.safetensors", "config.json"
 @pytest.mark.parametrize(
     ("name", "spoilt", "words"),
     [
-        (WEIGHTS, lambda data: data[:-100], "corrupt: .* bytes, its header says"),
+        (WEIGHTS, lambda data: data[:-100], "corrupt: .*file not fully covered"),
         (WEIGHTS, lambda data: data[:8] + b"x" * 12 + data[20:], "corrupt"),
-        (WEIGHTS, lambda data: b"\xff" * 8 + data[8:], "header is longer than the file"),
+        (WEIGHTS, lambda data: b"\xff" * 8 + data[8:], "corrupt: .*header too large"),
         (WEIGHTS, None, "no .safetensors file"),
         (CONFIG, lambda data: b"{", "config.json cannot be read"),
         (CONFIG, lambda data: b"[]", "model_type=None"),

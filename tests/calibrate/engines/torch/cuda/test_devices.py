@@ -8,9 +8,9 @@ import pytest
 import torch
 from refusals import refused
 
-from calibrate.engines.torch.config import TorchConfig
 from calibrate.engines.torch.cuda.captured import columns_up_to, padded_columns
 from calibrate.engines.torch.cuda.devices import check_room, devices_of_roles, opened_device
+from calibrate.engines.torch.engine import TorchConfig
 from calibrate.models.local import TorchModels
 from calibrate.pair import draft_path, target_path
 from sim.roles import DRAFT, JUDGE, TARGET

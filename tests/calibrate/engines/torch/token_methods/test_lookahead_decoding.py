@@ -15,7 +15,7 @@ from calibrate.engines.protocol import GREEDY, Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.job import SPARE, Limits
-from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadSequence, NGramPool, Shelf, pass_layout
+from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadDecoding, LookaheadSequence, pass_layout
 from calibrate.engines.torch.token_methods.protocol import Rows
 from calibrate.engines.torch.token_pass import forward_rows
 
@@ -75,7 +75,7 @@ def test_window_rows_follow_their_own_trajectories(target):
     state, prompt = LookaheadSequence(speculation(4, 4, 2), questions[0], seed=1), list(questions[0])
     current, grams = prompt[-1], [(5, 9, 7), (11, 6, 5)]
     for gram in grams:
-        state.pool.add((current, *gram))
+        state.add((current, *gram))
     window = [list(row) for row in state._window]
     rows = state.propose(current, SPARE)
     logits = logits_after(decoder, prompt[:-1], rows)
@@ -121,19 +121,19 @@ def test_window_pools_its_trajectories(pooled, drawn, verdict):
     state = LookaheadSequence(speculation(2, 3, 4), [1, 2, 3], seed=0)
     state._window = [[10, 11], [20, 21]]
     for gram in pooled:
-        state.pool.add(gram)
+        state.add(gram)
     rows = state.propose(5, 99)
     assert rows.ids[:4] == [5, 11, 20, 21]
     found = state.verify(rows, [0, 0, 30, 31, 0, 0], lambda _row, depth: drawn[depth])
     assert (found.tokens, found.n_accepted, found.kept) == verdict
-    assert (state.pool.after(5)[0], state.pool.after(11)) == ((20, 30), [(21, 31)])
+    assert (state.after(5)[0], state.after(11)) == ((20, 30), [(21, 31)])
     assert state._window == [[20, 21], [30, 31]]
 
 
 @given(st.lists(st.tuples(TOKEN, TOKEN, TOKEN), max_size=40), st.integers(1, 4))
 def test_the_pool_holds_the_latest_and_a_copy_goes_its_own_way(added, per_token):
     """Against a plain list of everything that was ever put in."""
-    pool = NGramPool(per_token)
+    pool = LookaheadSequence(speculation(2, 3, per_token), [1])
     for gram in added:
         pool.add(gram)
     twin = pool.copy()
@@ -148,26 +148,31 @@ def test_short_of_space():
     """No space for the n-grams, then none for the window: guesses go first, then it is a plain pass."""
     state = LookaheadSequence(speculation(3, 3, 2), [1, 2], seed=0)
     for gram in ((1, 2, 2), (1, 1, 1)):
-        state.pool.add(gram)
+        state.add(gram)
     assert [len(state.propose(1, space).ids) for space in (1, 5, 6, 7, 8, 10, 99)] == [1, 1, 6, 6, 8, 10, 10]
 
 
-def test_shelf_gives_a_state_to_what_goes_further():
+def test_a_state_is_kept_for_what_goes_further(monkeypatch):
     """Continuations, and siblings of a continuation; never the same prompt again, whose reply the state has seen."""
-    settings = speculation(2, 2, 2)
-    shelf = Shelf(size=3)
-    states = [LookaheadSequence(settings, (1, 2)) for _ in range(4)]
-    shelf.put((1, 2), (1, 2, 3, 4), states[0])
-    shelf.put((1, 2, 3, 4), (1, 2, 3, 4, 5), states[1])
-    assert shelf.find([1, 2, 3, 4, 5, 9], settings) is states[1]
-    assert shelf.find([1, 2, 7, 7], settings) is states[0]
-    assert shelf.find([1, 2, 3, 4], settings) is states[0]  # not the state that went on from here
-    assert shelf.find([1, 2], settings) is None
-    assert shelf.find([2, 2, 3], settings) is None
-    assert shelf.find([1, 2, 3, 4], speculation(3, 2, 2)) is None
-    shelf.put((8,), (8, 9), states[2])
-    shelf.put((6,), (6, 9), states[3])  # the oldest gives way
-    assert shelf.find([1, 2, 7], settings) is None
+    monkeypatch.setattr("calibrate.engines.torch.token_methods.lookahead_decoding._SHELF", 3)
+    settings, method = speculation(2, 2, 2), LookaheadDecoding(SPARE)
+
+    def ended(prompt, *tokens):
+        state = LookaheadSequence(settings, prompt)
+        one = job(prompt, memo=state, finish="stop", tokens=list(tokens))
+        method.leave(one)
+        return state
+
+    first, second = ended((1, 2), 3, 4), ended((1, 2, 3, 4), 5)
+    assert method.kept([1, 2, 3, 4, 5, 9], settings) is second
+    assert method.kept([1, 2, 7, 7], settings) is first
+    assert method.kept([1, 2, 3, 4], settings) is first  # not the state that went on from here
+    assert method.kept([1, 2], settings) is None
+    assert method.kept([2, 2, 3], settings) is None
+    assert method.kept([1, 2, 3, 4], speculation(3, 2, 2)) is None
+    ended((8,), 9)
+    ended((6,), 9)  # the oldest gives way
+    assert method.kept([1, 2, 7], settings) is None
 
 
 def test_steps_carry_the_pool_on(target):

@@ -88,16 +88,6 @@ def test_greedy_texts_are_those_of_plain_decoding(decoders, k2):
     assert [one.tokens for one in jobs] == plain
 
 
-def test_drafts_come_true_and_save_passes(decoders):
-    """Else the tests here would pass without any speculation."""
-    for speculation in (at(DRAFT, 5), at(NGRAM, 5)):
-        one = job([3, 1, 4], 120, speculation=speculation)
-        finish(make(decoders), one)
-        assert one.n_generated == 120
-        assert one.n_iterations < 100
-        assert sum(accepted for _, accepted in one.passes) > 20
-
-
 @pytest.mark.parametrize("speculation", [DRAFT, EAGLE, NGRAM], ids=lambda one: one.method)
 def test_a_seed_gives_its_text_whatever_else_runs(decoders, speculation):
     prompt, *others = prompts(6, seed=3)
