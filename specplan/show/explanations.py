@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from specplan.live.explaining.causes import flags_of
 from specplan.output import SCREEN, screen, table
+from specplan.show.drawing import Line, lines
 from specplan.show.page import Answer, Bullets, Code, Interval, Part, Picture, Report, Section, Table, Text, interval
 from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
-from specplan.show.svg import Line, lines
 
 if TYPE_CHECKING:
     from sim.estimate import Estimate

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
     from sim.estimate import Estimate
@@ -21,7 +21,6 @@ __all__ = [
     "Section",
     "Table",
     "Text",
-    "Widget",
     "brief",
     "cleaned",
     "filled",
@@ -149,20 +148,9 @@ class Picture:
     kind: ClassVar[str] = "picture"
     svg: str
     caption: str
-    zooms: bool = False
-    """Whether it is a timeline with buttons to zoom."""
 
 
-@dataclass(frozen=True, slots=True)
-class Widget:
-    """An interactive part, with the data for the page's script."""
-
-    kind: ClassVar[str] = "widget"
-    data: Mapping[str, Any]
-    caption: str
-
-
-Part = Text | Bullets | Code | Table | Picture | Widget
+Part = Text | Bullets | Code | Table | Picture
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from specplan.output import SCREEN, between, by_need, narrow, screen
+from specplan.show.drawing import as_svg
 from specplan.show.loads.reports import load_parts
 from specplan.show.loads.results import by_load, loads_as_json
 from specplan.show.loads.words import beyond_timings, named, switch_off
@@ -22,13 +23,11 @@ from specplan.show.page import (
     Report,
     Section,
     Text,
-    Widget,
     filled,
     interval,
 )
 from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
-from specplan.show.svg import draw_timeline
 
 if TYPE_CHECKING:
     from sim.configuration import Configuration
@@ -105,7 +104,7 @@ class ProfilePlan(Result):
         }
 
     def report(self) -> Report:
-        """Return the plan as a report; simulates an answer for its timeline, and a grid for its sliders."""
+        """Return the plan as a report; simulates an answer for its timeline."""
         return _report(self, drawn=True)
 
     def conclude(self) -> None:
@@ -202,14 +201,14 @@ def _record(row: Row) -> dict[str, Any]:
 
 
 def _report(plan: ProfilePlan, *, drawn: bool) -> Report:
-    """The report of a plan; where it is ``drawn``, with a timeline and sliders."""
+    """The report of a plan; where it is ``drawn``, with a timeline."""
     profile, ranking = plan.timings.profile, plan.ranking
     models = {role: model.name for role, model in profile.models.items()}
     pair = ", ".join(f"{role} {name}" for role, name in models.items())
     sections = [Section("All methods", list(_ranking(plan)))]
     if plan.loads is not None:
         sections.append(Section("By load", list(load_parts(plan.loads))))
-    sections += [*_timeline(plan), *_explorer(plan)] if drawn else []
+    sections += _timeline(plan) if drawn else []
     sections.append(Section("To run it", list(advised(plan.advice))))
     notes = dict.fromkeys(
         (*plan.timings.lines(), *ranking.assumptions, *(note for row in ranking.rows for note in row.prediction.notes))
@@ -300,6 +299,7 @@ def _per_answer(estimate: Estimate | None) -> str | Interval:
 
 def _timeline(plan: ProfilePlan) -> Iterator[Section]:
     """An answer of the best step-level method; token-level methods have no steps to draw."""
+    from sim.gantt import beginning, figure
     from specplan.planning.predict import Predictor
 
     rows = [row for row in plan.ranking.rows if row.prediction.configuration.spec.drafts_steps]
@@ -307,31 +307,10 @@ def _timeline(plan: ProfilePlan) -> Iterator[Section]:
         return
     configuration = rows[0].prediction.configuration
     predictor = Predictor(plan.timings.profile, n_answers=2, uncertainty=False)
-    picture = Picture(
-        draw_timeline(predictor.timeline(configuration, 0)),
-        f"Simulated: {configuration.name}. Numbers are steps of the answer. Zoom with the "
-        "buttons, or with Ctrl and the wheel; drag to move.",
-        zooms=True,
-    )
-    yield Section("One answer, step by step", [picture])
-
-
-def _explorer(plan: ProfilePlan) -> Iterator[Section]:
-    from calibrate.replay.trials import Trials
-    from specplan.show.explorer import explorer_data, world_of
-
-    world = world_of(plan.timings.profile, Trials(plan.timings.profile))
-    if world is None:
-        return
-    widget = Widget(
-        explorer_data(world),
-        "Dashed: the closed forms f_async and f_sync of Lookahead Reasoning, without the time of verification, "
-        "load, and the spread of step lengths. Squares: simulations with this profile's step lengths and cost of a "
-        "batch, interpolated linearly. They have step-level speculation with the paper's schedule only: token-level "
-        "speculation, other schedules and the correction from published rows are in the table above. The sampling "
-        "error of a square is a few per cent; it was not measured.",
-    )
-    yield Section("What if", [widget])
+    timeline = predictor.timeline(configuration, 0)
+    svg = as_svg(figure(timeline, until=beginning(timeline)))
+    caption = f"Simulated: {configuration.name}. Numbers are steps of the answer."
+    yield Section("One answer, step by step", [Picture(svg, caption)])
 
 
 def advised(advice: Advice) -> Iterator[Part]:

@@ -15,9 +15,9 @@ import numpy as np
 
 from specplan.check.scoreboard.score import Outcome, Score, by_label, regrets, score
 from specplan.output import SCREEN, table
+from specplan.show.drawing import scatter
 from specplan.show.page import Answer, Bullets, Part, Picture, Report, Section, filled
 from specplan.show.result import Result
-from specplan.show.svg import scatter
 
 if TYPE_CHECKING:
     from specplan.check.scoreboard.board import Board
@@ -149,10 +149,9 @@ class OperatorsScored(Result):
 
 def _quantity(name: str, rows: Sequence[Outcome]) -> Iterator[Part]:
     thinned = list(islice(rows, 0, None, max(1, -(-len(rows) // _MOST_POINTS))))
-    points: dict[str, list[tuple[float, float, str]]] = {}
+    points: dict[str, list[tuple[float, float]]] = {}
     for one in thinned:
-        says = f"{one.where} {one.model}: predicted {one.predicted:.3g}, measured {one.measured:.3g} {one.unit}"
-        points.setdefault(one.model, []).append((one.predicted, one.measured, says))
+        points.setdefault(one.model, []).append((one.predicted, one.measured))
     shown = "" if len(thinned) == len(rows) else f" Drawn: {len(thinned)} of {len(rows)} rows."
     picture = scatter(points, x_name=f"predicted {rows[0].unit}", y_name=f"measured {rows[0].unit}")
     yield Picture(picture, f"{name}: on the dashed line predicted equals measured.{shown}")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from click.exceptions import Exit
 
 from specplan.output import screen, table
+from specplan.show.drawing import Line, lines
 from specplan.show.page import Answer, Interval, Part, Picture, Report, Section, filled, interval
 from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
-from specplan.show.svg import Line, lines
 
 if TYPE_CHECKING:
     from calibrate.thresholds.frontier import Cascade, Frontier

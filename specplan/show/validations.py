@@ -12,9 +12,9 @@ from specplan.check.validating.comparison import COLUMNS, compare
 from specplan.check.validating.load_prediction import METRICS
 from specplan.check.validating.run_record import as_lines
 from specplan.output import between, narrow, screen
+from specplan.show.drawing import Line, lines, scatter
 from specplan.show.page import Answer, Bullets, Code, Part, Picture, Report, Section, Table, Text, filled, interval
 from specplan.show.plans import advised
-from specplan.show.svg import Line, lines, scatter
 
 if TYPE_CHECKING:
     from sim.estimate import Estimate
@@ -109,7 +109,7 @@ def _rows(validation: Validation) -> Iterator[Part]:
         yield Bullets(remarks)
     if len(rows) > 1:
         bars = {row.name: (interval(row.prediction.speedup), interval(row.measured.speedup)) for row in rows}
-        points = {name: [(x.value, y.value, f"{name}: predicted {x}, measured {y}")] for name, (x, y) in bars.items()}
+        points = {name: [(x.value, y.value)] for name, (x, y) in bars.items()}
         picture = scatter(points, x_name="predicted speedup", y_name="measured speedup", intervals=bars)
         yield Picture(picture, "On the dashed line predicted equals measured. Bars: 95 % intervals of both.")
 

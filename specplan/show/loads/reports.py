@@ -12,6 +12,7 @@ from specplan.output import SCREEN, screen, table
 from specplan.planning.loads.from_options import settings_for
 from specplan.planning.loads.load_plan import NamesPlan
 from specplan.planning.loads.statements import k_table
+from specplan.show.drawing import Line, lines
 from specplan.show.loads import words
 from specplan.show.page import (
     Answer,
@@ -28,7 +29,6 @@ from specplan.show.page import (
     filled,
     interval,
 )
-from specplan.show.svg import Line, lines
 from specplan.worlds.beliefs import MEASURE
 
 if TYPE_CHECKING:
