@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -114,15 +114,8 @@ _AFTER_GRACE_S: Final = 5
 def command(
     plan_path: str,
     profile: str | None,
-    target: str | None,
-    draft: str | None,
-    judge: str | None,
-    scorer: str | None,
-    embedding: str | None,
-    speculative: str,
     host: str,
     port: int,
-    api_key_env: str,
     max_in_flight: int,
     max_answer_tokens: int,
     max_seconds: float,
@@ -134,6 +127,7 @@ def command(
     force: bool,
     grace: float | None,
     timeout: float,
+    **servers: Any,
 ) -> None:
     """Serve a plan: an OpenAI-compatible gateway in front of model servers.
 
@@ -159,18 +153,10 @@ def command(
     from specplan.live.gateway.servers import Endpoints, models_of, opened
     from specplan.live.gateway.serving import Serving
 
-    given = {"target": target, "draft": draft, "judge": judge}
-    urls = {role: getattr(plan.defaults, role) if url is None else url for role, url in given.items()}
-    if not urls["target"]:
+    named = {name: getattr(plan.defaults, name, "") if one is None else one for name, one in servers.items()}
+    if not named["target"]:
         raise ParameterError("target", "", "must be given as URL[#model]: the plan names no server")
-    endpoints = Endpoints(
-        **urls,
-        scorer=scorer or "",
-        embedding=embedding or "",
-        speculative=speculative,
-        api_key_env=api_key_env,
-        timeout_s=timeout,
-    )
+    endpoints = Endpoints(**named, timeout_s=timeout)
     plan = replace(plan, tried=()) if trust_plan else plan.servable(endpoints.helpers)
     endpoints.check(plan)
     limits = Limits(
@@ -186,9 +172,9 @@ def command(
 
     async def serve(sock: socket.socket) -> None:
         models = models_of(endpoints, plan, {} if known is None else dict(known.settings))
-        async with opened(endpoints, models, plan) as servers:
+        async with opened(endpoints, models, plan) as opened_servers:
             serving = Serving(
-                servers, plan, limits, profile=known, false_alarm=false_alarm, trust_plan=trust_plan, tell=_say
+                opened_servers, plan, limits, profile=known, false_alarm=false_alarm, trust_plan=trust_plan, tell=_say
             )
             _tell(plan, endpoints, sock)
             most_s = math.ceil(limits.grace_s) + _AFTER_GRACE_S

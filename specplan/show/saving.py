@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -47,19 +47,26 @@ report_option: Callable[[F], F] = click.option(
 
 
 def result_options(
-    *, verbose: bool = True, json: bool = True, report: bool = False
+    *,
+    verbose: bool = True,
+    json: bool = True,
+    report: bool = False,
+    instead: Callable[[Mapping[str, Any]], bool] = lambda options: False,
 ) -> Callable[[Callable[..., Result | Iterator[Result] | str]], Callable[..., None]]:
     """Return what gives a command the options of a result: -v, --report and --json where wanted, -o and --force.
 
     The command returns the result, results of which each is better known than the one before (a terminal shows them in
     one place), or a text that is printed as it is. Its outputs are checked before it runs; then the (last)
     result is printed, its report saved, and the command ends as the result says
-    (`specplan.show.result.Result.conclude`).
+    (`specplan.show.result.Result.conclude`). ``instead`` writes something else where options say so, and returns
+    whether it has.
     """
 
     def with_options(command: Callable[..., Result | Iterator[Result] | str]) -> Callable[..., None]:
         @wraps(command)
         def printed(*arguments: Any, output: Path | None, force: bool, **options: Any) -> None:
+            if instead(click.get_current_context().params):
+                return
             own = {name: options.pop(name) for name in ("verbose", "as_json", "report") if name in options}
             check_output(output, force=force)
             result = command(*arguments, **options)
