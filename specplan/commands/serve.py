@@ -57,39 +57,30 @@ _AFTER_GRACE_S: Final = 5
     help="Servers of the target with token-level methods, as 'calibrate openai' takes them. Default: the target's "
     "server speculates as it was started.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--port", type=WholeNumber(0, 65_535), default=8080, show_default=True, help="Port to listen on; 0: any free one."
-)
+@click.option("--host", default="127.0.0.1", help="Address to listen on.")
+@click.option("--port", type=WholeNumber(0, 65_535), default=8080, help="Port to listen on; 0: any free one.")
 @click.option("--api-key-env", default="", show_default=False,
     help="Variable with a key for the gateway's own requests at its start. "
     "Clients' keys are forwarded, and kept nowhere.")  # fmt: skip
-@click.option(
-    "--max-in-flight", type=WholeNumber(1, 4096), default=64, show_default=True, help="Most answers in flight."
-)
-@click.option("--max-answer-tokens", type=TOKENS, default=16_384, show_default=True, help="Longest answer, tokens.")
-@click.option(
-    "--max-seconds", type=SECONDS, default=600.0, show_default=True, help="Longest time of an answer, s; it ends there."
-)
+@click.option("--max-in-flight", type=WholeNumber(1, 4096), default=64, help="Most answers in flight.")
+@click.option("--max-answer-tokens", type=TOKENS, default=16_384, help="Longest answer, tokens.")
+@click.option("--max-seconds", type=SECONDS, default=600.0, help="Longest time of an answer, s; it ends there.")
 @click.option(
     "--max-body",
     type=WholeNumber(1024, 2**30),
     default=4 * 2**20,
-    show_default=True,
     help="Largest body of a request, bytes.",
 )
 @click.option(
     "--patience",
     type=SECONDS,
     default=10.0,
-    show_default=True,
     help="Seconds that a draft, judge or scorer may take for an operation; then the answer continues without it.",
 )
 @click.option(
     "--false-alarm",
     type=SHARE,
     default=0.05,
-    show_default=True,
     help="Probability of ever reporting a drift while everything is as predicted.",
 )
 @click.option(
@@ -110,7 +101,7 @@ _AFTER_GRACE_S: Final = 5
     show_default="--max-seconds",
     help="Longest time that answers may take to end after SIGTERM or SIGINT, s; then they are broken off.",
 )
-@click.option("--timeout", type=SECONDS, default=120.0, show_default=True, help="Longest silence of the target, s.")
+@click.option("--timeout", type=SECONDS, default=120.0, help="Longest silence of the target, s.")
 def command(
     plan_path: str,
     profile: str | None,
