@@ -35,8 +35,10 @@ class Line:
     """Interval of each point, if any."""
 
 
-def lines(every: Sequence[Line], *, x_name: str, y_name: str, log: bool = False, reference: float | None = None) -> str:
-    """Return lines over a common axis as SVG, with intervals as whiskers; what is not finite is left out."""
+def lines(
+    every: Sequence[Line], *, x_name: str, y_name: str, log: bool = False, reference: float | None = None
+) -> Figure:
+    """Return lines over a common axis, with intervals as whiskers; what is not finite is left out."""
     from matplotlib.transforms import ScaledTranslation
 
     figure, axes = _axes(x_name, y_name)
@@ -71,8 +73,8 @@ def scatter(
     x_name: str,
     y_name: str,
     intervals: Mapping[str, tuple[Interval, Interval]] | None = None,
-) -> str:
-    """Return points (x, y) by group as SVG, with a diagonal; wide ranges are logarithmic.
+) -> Figure:
+    """Return points (x, y) by group, with a diagonal; wide ranges are logarithmic.
 
     ``intervals`` gives the intervals of x and y of a group, drawn as whiskers; those that are not finite are left out.
     """
@@ -127,8 +129,8 @@ def _plain(text: str) -> str:
     return cleaned(text).replace("$", r"\$")
 
 
-def _with_legend(figure: Figure, names: Sequence[str]) -> str:
-    """The figure as SVG, with the names of its first curves below."""
+def _with_legend(figure: Figure, names: Sequence[str]) -> Figure:
+    """The figure with the names of its curves or groups below."""
     from matplotlib.lines import Line2D
 
     marks = [Line2D([], [], **_style(i), linestyle="") for i in range(len(names))]
@@ -136,7 +138,7 @@ def _with_legend(figure: Figure, names: Sequence[str]) -> str:
     rows = -(-len(names) // columns)
     figure.set_figheight(figure.get_figheight() + 0.2 * rows)
     figure.legend(marks, list(map(_plain, names)), loc="outside lower center", ncols=columns, fontsize=8, frameon=False)
-    return as_svg(figure)
+    return figure
 
 
 def as_svg(figure: Figure) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from sim.estimate import Estimate
 
 __all__ = [
@@ -143,10 +145,10 @@ def filled(
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A drawing as SVG without external references."""
+    """A drawing, which is made for HTML alone."""
 
     kind: ClassVar[str] = "picture"
-    svg: str
+    draw: Callable[[], Figure]
     caption: str
 
 

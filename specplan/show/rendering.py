@@ -41,6 +41,8 @@ def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
+    from specplan.show.drawing import as_svg
+
     made = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -50,7 +52,7 @@ def _environment() -> Environment:
         finalize=lambda value: cleaned(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     )
     made.filters["own"] = Markup  # for specplan's own style and bars, which hold no text from elsewhere
-    made.filters["base64"] = lambda text: base64.b64encode(text.encode()).decode()
+    made.filters["drawn"] = lambda picture: base64.b64encode(as_svg(picture.draw()).encode()).decode()
     made.globals.update(bars=_bars, is_interval=lambda cell: isinstance(cell, Interval))
     return made
 
@@ -135,7 +137,8 @@ def as_text(report: Report) -> str:
     ]
     blocks: list[str | Sequence[str]] = [report.title, report.about, report.lead, answers]
     for section in report.sections:
-        blocks += [f"{section.title}\n{'=' * len(section.title)}", *filter(None, map(_in_lines, section.parts))]
+        if parts := list(filter(None, map(_in_lines, section.parts))):
+            blocks += [f"{section.title}\n{'=' * len(section.title)}", *parts]
     notes = [*(f"{name}: {value}" for name, value in report.made), *report.notes]
     return screen(*blocks, [f"- {note}" for note in notes])
 

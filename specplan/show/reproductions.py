@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean
 from typing import Any, Final
 
@@ -65,9 +66,9 @@ class Reproduced(Result):
         points: dict[str, list[tuple[float, float]]] = {}
         for cell in compared:
             points.setdefault(str(cell[names[-1]]), []).append((float(cell[key]), float(cell["published"])))
-        picture = scatter(points, x_name="predicted", y_name="published")
+        draw = partial(scatter, points, x_name="predicted", y_name="published")
         parts: list[Part] = [
-            Picture(picture, "On the dashed line predicted equals published."),
+            Picture(draw, "On the dashed line predicted equals published."),
             _cells_of(cells, names),
         ]
         if means := list(_means(compared, names)):

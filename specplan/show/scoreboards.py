@@ -8,6 +8,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -153,8 +154,8 @@ def _quantity(name: str, rows: Sequence[Outcome]) -> Iterator[Part]:
     for one in thinned:
         points.setdefault(one.model, []).append((one.predicted, one.measured))
     shown = "" if len(thinned) == len(rows) else f" Drawn: {len(thinned)} of {len(rows)} rows."
-    picture = scatter(points, x_name=f"predicted {rows[0].unit}", y_name=f"measured {rows[0].unit}")
-    yield Picture(picture, f"{name}: on the dashed line predicted equals measured.{shown}")
+    draw = partial(scatter, points, x_name=f"predicted {rows[0].unit}", y_name=f"measured {rows[0].unit}")
+    yield Picture(draw, f"{name}: on the dashed line predicted equals measured.{shown}")
     scores = by_label(rows, "model")
     yield filled(
         ("model", list(scores)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -90,8 +91,8 @@ def _costs(plans: GpuPlans) -> Iterator[Part]:
     if len(plans.loads) > 1:
         x_name = "answers at once" if plans.loads[0][0].load.concurrency else "answers per second"
         drawn = [Line(name, each) for name, each in points.items()]
-        svg = lines(drawn, x_name=x_name, y_name=f"{_unit(plans)} per million tokens", log=True)
-        yield Picture(svg, f"{_unit(plans)} per million tokens by load, of the best option on each type.")
+        draw = partial(lines, drawn, x_name=x_name, y_name=f"{_unit(plans)} per million tokens", log=True)
+        yield Picture(draw, f"{_unit(plans)} per million tokens by load, of the best option on each type.")
 
 
 def _priced(plans: GpuPlans, rows: Sequence[Priced]) -> Table:
@@ -124,7 +125,7 @@ def load_parts(plan: LoadPlan) -> Iterator[Part]:
     drawn = _curves(plan)
     if drawn and len(plan.curve.answers) > 1:
         yield Picture(
-            lines(drawn, x_name="answers at once", y_name="gain", log=True, reference=1.0),
+            partial(lines, drawn, x_name="answers at once", y_name="gain", log=True, reference=1.0),
             f"Gain over plain decoding on {plan.simulator.place}, with 95 % intervals where it was simulated "
             "at length; the dashed line is plain decoding.",
         )

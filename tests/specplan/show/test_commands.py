@@ -15,7 +15,7 @@ from sim.estimate import Estimate
 from specplan.check.validating.load_prediction import METRICS
 from specplan.check.validating.under_load import LoadRow, LoadValidation, Verdict
 from specplan.cli import cli
-from specplan.show.drawing import Line, lines
+from specplan.show.drawing import Line, as_svg, lines
 from specplan.show.page import Interval, Report, Section, Table
 from specplan.show.rendering import as_html, as_markdown
 from specplan.show.validations import load_validation_report
@@ -80,7 +80,7 @@ def test_what_is_not_known_is_not_drawn() -> None:
     page = as_html(Report(title="", about="", lead="", answers=[], sections=[Section("", [table])]), [], "")
     assert page.count("<svg") == 1
     line = Line("a", [(1.0, 1.0), (2.0, math.nan), (3.0, 2.0)], [known, unknown, None])
-    drawn = lines([line], x_name="x", y_name="y")
+    drawn = as_svg(lines([line], x_name="x", y_name="y"))
     assert "nan" not in drawn
     assert drawn.count('style="fill: #1f77b4') == 2 + 1  # with the legend's
 

@@ -15,9 +15,10 @@ import click
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
 from specplan.output import SCREEN
-from specplan.show.drawing import Line, lines, scatter
+from specplan.show.drawing import Line, as_svg, lines, scatter
 from specplan.show.page import Answer, Bullets, Code, Interval, Picture, Report, Section, Table, Text, cleaned
 from specplan.show.rendering import as_html, as_markdown, broken, json_lines
 from specplan.show.saving import command_line, report_option
@@ -65,8 +66,8 @@ def hostile(text: str = HOSTILE) -> Report:
         Code(text),
         Table(headings=[text, text], rows=[[text, Interval(1.5, 1.0, 2.0)]], reference=1.0),
         Table(headings=[text], rows=[[text]], folded=True, summary=text),
-        Picture(drawn, text),
-        Picture(points, text),
+        Picture(lambda: drawn, text),
+        Picture(lambda: points, text),
     ]
     return Report(
         title=text,
@@ -146,10 +147,10 @@ def test_the_command_is_told_without_what_is_secret() -> None:
     assert words_shown == f"explain {server_shown} --flag --report 'a b.html' http://host:8000/metrics"
 
 
-def curves(drawn: str) -> list[list[tuple[float, float]]]:
+def curves(drawn: Figure) -> list[list[tuple[float, float]]]:
     """Ends of the lines of a drawing that are neither axes nor marks, from left and top in points."""
     paths = re.findall(
-        r'<path d="M ([0-9. ]+?) ?\nL ([0-9. ]+?) ?\n" clip-path[^>]* style="[^"]*stroke-opacity: 0.55', drawn
+        r'<path d="M ([0-9. ]+?) ?\nL ([0-9. ]+?) ?\n" clip-path[^>]* style="[^"]*stroke-opacity: 0.55', as_svg(drawn)
     )
     return [[tuple(map(float, end.split())) for end in path] for path in paths]  # type: ignore[misc]
 
