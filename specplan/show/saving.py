@@ -19,6 +19,7 @@ from specplan.output import (
     OutputFile,
     check_output,
     deliver,
+    journal_of,
     json_option,
     output_options,
     several,
@@ -51,6 +52,7 @@ def result_options(
     verbose: bool = True,
     json: bool = True,
     report: bool = False,
+    journal: bool = False,
     instead: Callable[[Mapping[str, Any]], bool] = lambda options: False,
 ) -> Callable[[Callable[..., Result | Iterator[Result] | str]], Callable[..., None]]:
     """Return what gives a command the options of a result: -v, --report and --json where wanted, -o and --force.
@@ -58,8 +60,8 @@ def result_options(
     The command returns the result, results of which each is better known than the one before (a terminal shows them in
     one place), or a text that is printed as it is. Its outputs are checked before it runs; then the (last)
     result is printed, its report saved, and the command ends as the result says
-    (`specplan.show.result.Result.conclude`). ``instead`` writes something else where options say so, and returns
-    whether it has.
+    (`specplan.show.result.Result.conclude`). Of a command with a ``journal`` next to its output a file gets the text of
+    -v, and the journal is removed. ``instead`` writes something else where options say so, and returns whether it has.
     """
 
     def with_options(command: Callable[..., Result | Iterator[Result] | str]) -> Callable[..., None]:
@@ -76,10 +78,13 @@ def result_options(
             if isinstance(result, Iterator):
                 terminal = sys.stdout is not None and sys.stdout.isatty()
                 result = _last(result, shown=terminal and output is None and not own.get("as_json"))
-            parts = result.parts(verbose=own.get("verbose", False))
+            kept = None if output is None or not journal else journal_of(output)
+            parts = result.parts(verbose=own.get("verbose", False) or kept is not None)
             deliver(to_json(result.plain()) if own.get("as_json") else parts, output)
             if own.get("report") is not None:
                 save(own["report"], result.report())
+            if kept is not None:
+                kept.unlink(missing_ok=True)
             result.conclude()
 
         given: Callable[..., None] = output_options(printed)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from specplan.check.scoreboard.score import Outcome, Score, by_label, regrets, score
-from specplan.output import SCREEN, table
+from specplan.output import SCREEN, screen, table
 from specplan.show.drawing import scatter
 from specplan.show.page import Answer, Bullets, Part, Picture, Report, Section, filled
 from specplan.show.result import Result
@@ -197,9 +197,9 @@ def _summary_text(board: Board) -> str:
     if board.refused:
         reasons = _counted([one.reason for one in board.refused])
         parts.append("\n".join([f"{len(board.refused)} rows are not predicted", *reasons]))
-    parts.append(_filled(_LEGEND))
+    parts.append(screen(_LEGEND))
     if board.notes:
-        parts.append("\n".join(_filled(f"note: {note}") for note in board.notes))
+        parts.append("\n".join(screen(f"note: {note}") for note in board.notes))
     return "\n\n".join(parts)
 
 
@@ -245,7 +245,7 @@ def _scores_text(quantity: str, counted: Sequence[Outcome]) -> str:
         f"{100 * whole.median:.1f} % in the median; {100 * whole.coverage:.0f} % are inside their 95 % interval, whose "
         f"half-width is ±{100 * np.expm1(whole.half_width):.0f} % in the median."
     )
-    return f"{_filled(said)}\n\n{table(['rows', 'n', 'error', 'median', 'p90', 'bias', 'inside'], lines)}"
+    return f"{screen(said)}\n\n{table(['rows', 'n', 'error', 'median', 'p90', 'bias', 'inside'], lines)}"
 
 
 def _line(name: str, one: Score) -> list[str]:
@@ -259,7 +259,7 @@ def _regret_text(outcomes: Sequence[Outcome]) -> list[str]:
         losses = np.array([one.loss for one in choices])
         best = int(np.sum(losses == 0.0))
         lines.append(
-            _filled(
+            screen(
                 f"Choosing {goal} by prediction: the best measured one in {best} of {len(choices)} choices; the chosen "
                 f"one loses {losses.mean():.1%} against it on average, {np.quantile(losses, 0.9):.1%} at the 90th "
                 f"percentile, {losses.max():.1%} at most."
@@ -274,7 +274,7 @@ def _apart(quantity: str, what: str, outcomes: Sequence[Outcome], reasons: Seque
         return []
     off = score(outcomes)
     heading = f"{quantity}: {off.n} rows {what}, not counted above: error {off.mean:.1%}, {off.coverage:.0%} inside"
-    return ["\n".join([_filled(heading), *_counted(reasons)])]
+    return ["\n".join([screen(heading), *_counted(reasons)])]
 
 
 def _counted(reasons: Sequence[str]) -> list[str]:
@@ -282,7 +282,3 @@ def _counted(reasons: Sequence[str]) -> list[str]:
         textwrap.fill(f"  {count:>5}  {reason}", SCREEN, subsequent_indent=" " * 9)
         for reason, count in Counter(reasons).most_common()
     ]
-
-
-def _filled(text: str) -> str:
-    return textwrap.fill(text, SCREEN, break_on_hyphens=False)
