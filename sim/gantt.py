@@ -46,7 +46,6 @@ def draw(
     path: str | Path,
     *,
     until: float | None = None,
-    title: str = "",
 ) -> None:
     """Draw one timeline, or several one above the other on the same time axis, to a PNG, SVG or PDF file.
 
@@ -55,7 +54,6 @@ def draw(
     timelines : at least one; the first on top.
     path : the file; its suffix chooses the format.
     until : draw only the first ``until`` seconds, > 0.
-    title : heading of the chart.
 
     Raises
     ------
@@ -65,12 +63,10 @@ def draw(
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise ParameterError("path", str(path), "must end in .png, .svg or .pdf")
     metadata = {"Date": None} if path.suffix.lower() == ".svg" else None  # the same bytes for the same timeline
-    figure(timelines, until=until, title=title).savefig(path, dpi=160, metadata=metadata)
+    figure(timelines, until=until).savefig(path, dpi=160, metadata=metadata)
 
 
-def figure(
-    timelines: Timeline | tuple[Timeline, ...] | list[Timeline], *, until: float | None = None, title: str = ""
-) -> Figure:
+def figure(timelines: Timeline | tuple[Timeline, ...] | list[Timeline], *, until: float | None = None) -> Figure:
     """Return the chart that `draw` saves, as a matplotlib figure."""
     from matplotlib.figure import Figure
 
@@ -93,8 +89,6 @@ def figure(
         heading = f"{timeline.label}:  {n} steps, {sum(commit.tokens for commit in timeline.commits)} tokens in {took}"
         axes.set_title(heading, loc="left", fontsize=9.5)
     all_axes[-1].set_xlabel(f"time since the question [{unit}]", fontsize=9)
-    if title:
-        fig.suptitle(title, fontsize=11, fontweight="bold", x=0.01, ha="left")
     _legend(fig, several)
     return fig
 

@@ -53,7 +53,7 @@ def _environment() -> Environment:
     )
     made.filters["own"] = Markup  # for specplan's own style and bars, which hold no text from elsewhere
     made.filters["drawn"] = lambda picture: base64.b64encode(as_svg(picture.draw()).encode()).decode()
-    made.globals.update(bars=_bars, is_interval=lambda cell: isinstance(cell, Interval))
+    made.globals.update(bars=_bars, kind=lambda one: type(one).__name__)
     return made
 
 
@@ -157,8 +157,8 @@ def _in_lines(part: Part) -> str:
             shown += [broken(line)] if part.shell else indented
         return "\n".join(shown)
     if isinstance(part, Table):
-        summary = [screen(f"{part.summary}:"), ""] if part.summary else []
-        return "\n".join([*summary, "\n\n".join(_narrow(part))])
+        title = [screen(f"{part.folded}:"), ""] if part.folded else []
+        return "\n".join([*title, "\n\n".join(_narrow(part))])
     return ""
 
 

@@ -218,7 +218,7 @@ def _speeds(validation: LoadValidation) -> Table:
             for name, digits, unit in _SPEEDS.values()
         ]
         rows.append([str(row.clients), row.name, *cells])
-    return Table(["clients", "method", *_SPEEDS], rows, folded=True, summary="Predicted > measured")
+    return Table(["clients", "method", *_SPEEDS], rows, folded="Predicted > measured")
 
 
 def _load_remarks(validation: LoadValidation) -> Iterator[str]:

@@ -206,7 +206,7 @@ def _curve(plan: LoadPlan) -> Table:
     headings = ["gain by answers at once", *map(str, curve.answers)]
     every = (one for options in curve.options.values() for one in options if one is not None)
     names = dict.fromkeys(chain.from_iterable(words.depths(plan, one.configuration) for one in every))
-    return Table(headings=headings, rows=rows, folded=True, summary=f"Gains by answers at once ({', '.join(names)})")
+    return Table(headings=headings, rows=rows, folded=f"Gains by answers at once ({', '.join(names)})")
 
 
 def _every_k(plan: NamesPlan) -> Iterator[Part]:
@@ -219,7 +219,7 @@ def _every_k(plan: NamesPlan) -> Iterator[Part]:
     by_k = zip(losses_by_k.ks, losses_by_k.losses, strict=True)
     rows = [[str(k), *(f"{100.0 * lost:.0f}" for lost in losses)] for k, losses in by_k]
     says = f"Tokens per second that each k loses against the best k, in %, {where}, by answers at once"
-    yield Table(headings=["k", *map(str, losses_by_k.answers)], rows=rows, folded=True, summary=says)
+    yield Table(headings=["k", *map(str, losses_by_k.answers)], rows=rows, folded=says)
 
 
 def _notes(plan: NamesPlan) -> Iterator[str]:

@@ -65,7 +65,7 @@ def hostile(text: str = HOSTILE) -> Report:
         Bullets([text]),
         Code(text),
         Table(headings=[text, text], rows=[[text, Interval(1.5, 1.0, 2.0)]], reference=1.0),
-        Table(headings=[text], rows=[[text]], folded=True, summary=text),
+        Table(headings=[text], rows=[[text]], folded=text),
         Picture(lambda: drawn, text),
         Picture(lambda: points, text),
     ]
