@@ -101,7 +101,7 @@ class OutputFile(click.Path):
         return super().convert(value, param, ctx)
 
 
-def all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Callable[..., Any]]:
     """Return what gives a command several options, which help lists in this order."""
 
     def with_options(command: Any) -> Any:

@@ -17,6 +17,7 @@ from click.core import ParameterSource
 
 from specplan.output import (
     OutputFile,
+    all_of,
     check_output,
     deliver,
     journal_of,
@@ -87,10 +88,8 @@ def result_options(
                 kept.unlink(missing_ok=True)
             result.conclude()
 
-        given: Callable[..., None] = output_options(printed)
-        for wanted, option in ((json, json_option), (report, report_option), (verbose, verbose_option)):
-            given = option(given) if wanted else given
-        return given
+        every = ((verbose, verbose_option), (report, report_option), (json, json_option), (True, output_options))
+        return all_of(*(option for wanted, option in every if wanted))(printed)
 
     return with_options
 
