@@ -136,7 +136,7 @@ def filled(
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A drawing, which is made for HTML alone."""
+    """A drawing, which is only made for HTML."""
 
     draw: Callable[[], Figure]
     caption: str
