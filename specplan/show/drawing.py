@@ -60,6 +60,8 @@ def lines(
     if log:
         axes.set_xscale("log")
     xs = sorted({x for line in every for x, _ in line.points})
+    axes.update_datalim([(x, 0.0) for x in xs])  # which moved lines are not counted in
+    axes.autoscale_view(scaley=False)
     if len(xs) <= 12:
         axes.set_xticks(xs, [f"{x:g}" for x in xs])
         axes.set_xticks([], minor=True)

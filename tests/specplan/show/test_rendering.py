@@ -162,6 +162,15 @@ def test_intervals_stand_side_by_side_around_their_place(n: int) -> None:
     assert [place - places[0] for place in places] == pytest.approx([2.3 * i for i in range(n)], abs=0.01)
 
 
+@pytest.mark.parametrize(("n", "log"), [(3, False), (40, False), (40, True)])
+def test_lines_are_drawn_within_the_axes(n: int, log: bool) -> None:
+    line = Line("a", [(x, 1.0) for x in range(1, n + 1)], [Interval(1.0, 0.5, 2.0)] * n)
+    (axes,) = lines([line] * 3, x_name="x", y_name="y", log=log, reference=1.0).axes
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    assert left < 1.0 < n < right < 2.0 * n
+    assert 0.0 == low < 2.0 < high
+
+
 def test_a_scatter_holds_both_intervals_of_a_point() -> None:
     wide = Interval(1.5, 1.0, 2.0), Interval(1.4, 0.5, 2.5)
     (left, right), (low, high) = curves(scatter({"a": [(1.5, 1.4)]}, x_name="x", y_name="y", intervals={"a": wide}))
