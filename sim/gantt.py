@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "figure"]
+__all__ = ["beginning", "draw", "figure"]
 
 # Okabe and Ito's palette, distinguishable for colour-blind readers; greys for references and discarded work.
 _FACE = {
@@ -38,6 +38,7 @@ _MEANING = {
 }
 _ROW_INCHES = 0.30
 _BAR = 0.80
+_FIRST_STEPS = 20
 
 
 def draw(
@@ -45,7 +46,6 @@ def draw(
     path: str | Path,
     *,
     until: float | None = None,
-    title: str = "",
 ) -> None:
     """Draw one timeline, or several one above the other on the same time axis, to a PNG, SVG or PDF file.
 
@@ -54,7 +54,6 @@ def draw(
     timelines : at least one; the first on top.
     path : the file; its suffix chooses the format.
     until : draw only the first ``until`` seconds, > 0.
-    title : heading of the chart.
 
     Raises
     ------
@@ -64,14 +63,11 @@ def draw(
     if path.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise ParameterError("path", str(path), "must end in .png, .svg or .pdf")
     metadata = {"Date": None} if path.suffix.lower() == ".svg" else None  # the same bytes for the same timeline
-    figure(timelines, until=until, title=title).savefig(path, dpi=160, metadata=metadata)
+    figure(timelines, until=until).savefig(path, dpi=160, metadata=metadata)
 
 
-def figure(
-    timelines: Timeline | tuple[Timeline, ...] | list[Timeline], *, until: float | None = None, title: str = ""
-) -> Figure:
+def figure(timelines: Timeline | tuple[Timeline, ...] | list[Timeline], *, until: float | None = None) -> Figure:
     """Return the chart that `draw` saves, as a matplotlib figure."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     several = [timelines] if isinstance(timelines, Timeline) else list(timelines)
@@ -84,7 +80,6 @@ def figure(
     heights = [len(r) for r in rows]
     inches = sum(heights) * _ROW_INCHES + 0.62 * len(several) + 1.15
     fig = Figure(figsize=(11.0, inches), layout="constrained")
-    FigureCanvasAgg(fig)
     all_axes = fig.subplots(len(several), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
     unit, scale = ("ms", 1e3) if end < 1.0 else ("s", 1.0)
     for axes, timeline, row in zip(all_axes, several, rows, strict=True):
@@ -94,10 +89,13 @@ def figure(
         heading = f"{timeline.label}:  {n} steps, {sum(commit.tokens for commit in timeline.commits)} tokens in {took}"
         axes.set_title(heading, loc="left", fontsize=9.5)
     all_axes[-1].set_xlabel(f"time since the question [{unit}]", fontsize=9)
-    if title:
-        fig.suptitle(title, fontsize=11, fontweight="bold", x=0.01, ha="left")
     _legend(fig, several)
     return fig
+
+
+def beginning(timeline: Timeline) -> float | None:
+    """Return when the first 20 steps are in the answer, in seconds; None where it has no more."""
+    return timeline.commits[_FIRST_STEPS - 1].time if len(timeline.commits) > _FIRST_STEPS else None
 
 
 def _panel(axes: Axes, timeline: Timeline, rows: list[tuple[str, int]], end: float, scale: float) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from specplan.log_lines import lines_on_log
-from specplan.output import deliver, journal_of
+from specplan.output import all_of, deliver, journal_of
 from specplan.ranges import ANSWERS, SHARE, WholeNumber
 from theory.errors import CalibrationError, ParameterError, UnstableMeasurementError
 
@@ -58,8 +58,7 @@ def effort_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         return command(effort=Effort(named=effort, answers=answers, precision=precision, texts=texts), **others)
 
-    given: Callable[..., Any] = with_effort
-    options = (
+    return all_of(
         click.option(
             "-n", "--answers", type=ANSWERS, help="Questions to answer; at most so many if a precision is given."
         ),
@@ -75,10 +74,7 @@ def effort_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--precise", "effort", flag_value="precise", default=None, help="±2 % or 240 answers. Default: ±5 % or 60."
         ),
         click.option("--allow-noise", is_flag=True, help="Exit 0 even if the machine was not steady."),
-    )
-    for option in reversed(options):
-        given = option(given)
-    return given
+    )(with_effort)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import count, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
@@ -30,6 +30,7 @@ __all__ = [
     "InputName",
     "OutputFile",
     "Progress",
+    "all_of",
     "between",
     "by_need",
     "check_folder",
@@ -48,8 +49,6 @@ __all__ = [
     "to_json",
     "verbose_option",
 ]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _STEERING: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that steer a terminal or turn the direction of text, and half characters, which cannot be written."""
@@ -102,12 +101,22 @@ class OutputFile(click.Path):
         return super().convert(value, param, ctx)
 
 
-def output_options(command: F) -> F:
-    """Give a command ``-o/--output`` and ``--force``; see `check_output` and `deliver`."""
-    command = click.option("--force", is_flag=True, help="Overwrite the output file if there is one.")(command)
-    return click.option("-o", "--output", type=OutputFile(), help="Write the result to this file instead of stdout.")(
-        command
-    )
+def all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Callable[..., Any]]:
+    """Return what gives a command several options, which help lists in this order."""
+
+    def with_options(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return with_options
+
+
+output_options = all_of(
+    click.option("-o", "--output", type=OutputFile(), help="Write the result to this file instead of stdout."),
+    click.option("--force", is_flag=True, help="Overwrite the output file if there is one."),
+)
+"""Options ``-o/--output`` and ``--force``; see `check_output` and `deliver`."""
 
 
 def refuse_unused(names: Sequence[str], why: str) -> None:

@@ -4,7 +4,7 @@ A SOURCE is a validation (``specplan validate --json -o RUN.json``) or a page wi
 speedups, a validation for each of its second headings (``VALIDATION.md``; its predictions must be without a model error
 in their intervals, as they were until 22 November 2026). Prints the error of each kind of methods, half-widths of 95 %,
 and how many measured speedups lie inside their intervals, each with an error fitted to the *other* validations.
-``--write`` renews ``model_error.json``, from which `specplan.planning.measured_error` reads.
+``--write`` renews ``model_error.json``, from which `specplan.planning.model_error` reads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from calibrate.record.files import write_atomically
 from sim.configuration import Configuration
 from specplan.check.validating.comparison import inside
 from specplan.output import table
-from specplan.planning.measured_error import KINDS, Validated, fit_kinds
+from specplan.planning.model_error import KINDS, Validated, fit_kinds
 from theory.errors import ParameterError
 
 __all__ = ["from_page", "from_run", "read", "report"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -30,7 +29,7 @@ from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
 from theory.hardware.half_widths import GAIN, half_width
 from theory.hardware.passes import PassModel
-from theory.hardware.rounds import Round, head_round
+from theory.hardware.rounds import Round, head_round, model_round
 from theory.hardware.work import Parallel, Work
 
 if TYPE_CHECKING:
@@ -235,8 +234,5 @@ def _round(target: PassModel, known: ModelFacts, draft: str | None, eagle: str |
         return head_round(target, head.shape)
     if draft is None:
         return Round(target=target, method="prompt-lookup")
-    facts, tp = shape_of(draft), target.parallel.tp
-    parallel = Parallel(tp=tp if facts.shape.layers[0].attention.heads % tp == 0 else 1)
-    engine = target.engine.drafting
-    model = replace(target, shape=facts.shape, precision=facts.precision, parallel=parallel, engine=engine)
-    return Round(target=target, method="draft-model", draft=model)
+    facts = shape_of(draft)
+    return model_round(target, facts.shape, facts.precision)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from calibrate.record.files import replacing, write_atomically
 from sim.configuration import Configuration
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from calibrate.record.profile import Profile
 
 __all__ = ["Simulated", "save_timeline", "simulate"]
-
-_SHOWN_STEPS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -166,12 +164,10 @@ def save_timeline(timeline: Timeline, path: Path, *, until: float | None = None)
     if path.suffix.lower() == ".json":
         write_atomically(path, json.dumps(perfetto(timeline), sort_keys=True) + "\n")
         return
-    from sim.gantt import draw
+    from sim.gantt import beginning, draw
 
-    if until is None and len(timeline.commits) > _SHOWN_STEPS:
-        until = timeline.commits[_SHOWN_STEPS - 1].time
     with replacing(path) as temporary:
-        draw(timeline, temporary, until=until)
+        draw(timeline, temporary, until=beginning(timeline) if until is None else until)
 
 
 def _accuracy(p: Prediction) -> list[list[str]]:

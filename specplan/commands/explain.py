@@ -31,18 +31,16 @@ __all__ = ["command"]
     "seconds",
     type=Number(1.0, 86_400.0),
     default=60.0,
-    show_default=True,
     help="Time for which a live server is watched, s.",
 )
 @click.option(
     "--k", type=WholeNumber(1, 64), help="Tokens drafted per round, where the server does not report it (SGLang)."
 )
-@click.option("--chunk", type=TOKENS, default=8192, show_default=True, help="The server's --max-num-batched-tokens.")
+@click.option("--chunk", type=TOKENS, default=8192, help="The server's --max-num-batched-tokens.")
 @click.option(
     "--drafter",
     type=click.Choice(("chain", "dflash", "dspark")),
     default="chain",
-    show_default=True,
     help="Block drafters, whose acceptance depends on the size of the block, or a chain of tokens.",
 )
 @click.option(
@@ -54,17 +52,16 @@ __all__ = ["command"]
 @click.option("--draft", help="Name of the model that drafts.")
 @click.option("--eagle", help="Name of the EAGLE head that drafts; 'trained': a head of the usual size; or 'mtp'.")
 @click.option("--gpu", help="GPU of the target, e.g. H100.")
-@click.option("--tp", type=GPUS, default=1, show_default=True, help="GPUs that share the target.")
+@click.option("--tp", type=GPUS, default=1, help="GPUs that share the target.")
 @click.option("-p", "--profile", type=InputName(), help="Also report what deviates from this profile's predictions.")
 @click.option("--method", help="Token-level method of the server, where the profile has several with its k.")
 @click.option(
     "--false-alarm",
     type=SHARE,
     default=0.05,
-    show_default=True,
     help="Probability of reporting a deviation while everything is as predicted.",
 )
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the intervals' random draws.")
+@click.option("--seed", type=SEED, default=0, help="Seed of the intervals' random draws.")
 @result_options(report=True)
 def command(sources: tuple[str, ...], **options: Any) -> Explained:
     """Explain why a speculating server is slow, which k is best, and what deviates from a profile's predictions.

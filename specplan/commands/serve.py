@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -57,39 +57,30 @@ _AFTER_GRACE_S: Final = 5
     help="Servers of the target with token-level methods, as 'calibrate openai' takes them. Default: the target's "
     "server speculates as it was started.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--port", type=WholeNumber(0, 65_535), default=8080, show_default=True, help="Port to listen on; 0: any free one."
-)
+@click.option("--host", default="127.0.0.1", help="Address to listen on.")
+@click.option("--port", type=WholeNumber(0, 65_535), default=8080, help="Port to listen on; 0: any free one.")
 @click.option("--api-key-env", default="", show_default=False,
     help="Variable with a key for the gateway's own requests at its start. "
     "Clients' keys are forwarded, and kept nowhere.")  # fmt: skip
-@click.option(
-    "--max-in-flight", type=WholeNumber(1, 4096), default=64, show_default=True, help="Most answers in flight."
-)
-@click.option("--max-answer-tokens", type=TOKENS, default=16_384, show_default=True, help="Longest answer, tokens.")
-@click.option(
-    "--max-seconds", type=SECONDS, default=600.0, show_default=True, help="Longest time of an answer, s; it ends there."
-)
+@click.option("--max-in-flight", type=WholeNumber(1, 4096), default=64, help="Most answers in flight.")
+@click.option("--max-answer-tokens", type=TOKENS, default=16_384, help="Longest answer, tokens.")
+@click.option("--max-seconds", type=SECONDS, default=600.0, help="Longest time of an answer, s; it ends there.")
 @click.option(
     "--max-body",
     type=WholeNumber(1024, 2**30),
     default=4 * 2**20,
-    show_default=True,
     help="Largest body of a request, bytes.",
 )
 @click.option(
     "--patience",
     type=SECONDS,
     default=10.0,
-    show_default=True,
     help="Seconds that a draft, judge or scorer may take for an operation; then the answer continues without it.",
 )
 @click.option(
     "--false-alarm",
     type=SHARE,
     default=0.05,
-    show_default=True,
     help="Probability of ever reporting a drift while everything is as predicted.",
 )
 @click.option(
@@ -110,19 +101,12 @@ _AFTER_GRACE_S: Final = 5
     show_default="--max-seconds",
     help="Longest time that answers may take to end after SIGTERM or SIGINT, s; then they are broken off.",
 )
-@click.option("--timeout", type=SECONDS, default=120.0, show_default=True, help="Longest silence of the target, s.")
+@click.option("--timeout", type=SECONDS, default=120.0, help="Longest silence of the target, s.")
 def command(
     plan_path: str,
     profile: str | None,
-    target: str | None,
-    draft: str | None,
-    judge: str | None,
-    scorer: str | None,
-    embedding: str | None,
-    speculative: str,
     host: str,
     port: int,
-    api_key_env: str,
     max_in_flight: int,
     max_answer_tokens: int,
     max_seconds: float,
@@ -134,6 +118,7 @@ def command(
     force: bool,
     grace: float | None,
     timeout: float,
+    **servers: Any,
 ) -> None:
     """Serve a plan: an OpenAI-compatible gateway in front of model servers.
 
@@ -159,18 +144,10 @@ def command(
     from specplan.live.gateway.servers import Endpoints, models_of, opened
     from specplan.live.gateway.serving import Serving
 
-    given = {"target": target, "draft": draft, "judge": judge}
-    urls = {role: getattr(plan.defaults, role) if url is None else url for role, url in given.items()}
-    if not urls["target"]:
+    named = {name: getattr(plan.defaults, name, "") if one is None else one for name, one in servers.items()}
+    if not named["target"]:
         raise ParameterError("target", "", "must be given as URL[#model]: the plan names no server")
-    endpoints = Endpoints(
-        **urls,
-        scorer=scorer or "",
-        embedding=embedding or "",
-        speculative=speculative,
-        api_key_env=api_key_env,
-        timeout_s=timeout,
-    )
+    endpoints = Endpoints(**named, timeout_s=timeout)
     plan = replace(plan, tried=()) if trust_plan else plan.servable(endpoints.helpers)
     endpoints.check(plan)
     limits = Limits(
@@ -186,9 +163,9 @@ def command(
 
     async def serve(sock: socket.socket) -> None:
         models = models_of(endpoints, plan, {} if known is None else dict(known.settings))
-        async with opened(endpoints, models, plan) as servers:
+        async with opened(endpoints, models, plan) as opened_servers:
             serving = Serving(
-                servers, plan, limits, profile=known, false_alarm=false_alarm, trust_plan=trust_plan, tell=_say
+                opened_servers, plan, limits, profile=known, false_alarm=false_alarm, trust_plan=trust_plan, tell=_say
             )
             _tell(plan, endpoints, sock)
             most_s = math.ceil(limits.grace_s) + _AFTER_GRACE_S

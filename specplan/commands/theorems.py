@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from specplan.output import (
-    check_folder,
-    check_output,
-    deliver,
-    json_option,
-    output_options,
-    refuse_unused,
-    to_json,
-    verbose_option,
-)
+from specplan.output import check_folder, refuse_unused
 from specplan.ranges import WholeNumber
-from specplan.show.saving import report_option, save
+from specplan.show.saving import result_options
 from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    from specplan.api.theorems import Theorems
 
 __all__ = ["command", "theorems"]
 
@@ -28,6 +21,30 @@ _VERDICTS = ["proved", "proved with fix", "false", "verified", "numeric", "open"
 """As `ledger.ledger.Verdict`, which is not imported for a list of options."""
 _SEVERITIES = ["statement", "argument", "edge", "slip"]
 """As `ledger.errata.letter.Severity`, which is not imported for a list of options."""
+_FILTERS = ("claim_id", "paper", "verdict", "severity", "report")
+"""Parameters that have no use with --coverage and --errata."""
+
+
+def _errata(options: Mapping[str, Any]) -> bool:
+    """Write the letter that --errata names, where it is given."""
+    from calibrate.record.files import write_atomically
+    from ledger.errata.latex import latex
+    from ledger.errata.letter import letter_of, paper_key
+    from ledger.errata.markdown import markdown
+
+    if options["errata"] is None:
+        return False
+    refuse_unused([*_FILTERS, "coverage"], "with --errata")
+    key, folder = paper_key(options["errata"]), options["output"]
+    if folder is None:
+        raise ParameterError("-o", "", "must name the folder for the errata")
+    files = [folder / f"{key}.{ending}" for ending in ("md", "tex")]
+    check_folder(folder, files, force=options["force"])
+    letter = letter_of(key)
+    for path, text in zip(files, (markdown(letter), latex(letter)), strict=True):
+        write_atomically(path, text + "\n")
+        click.echo(str(path))
+    return True
 
 
 @click.command()
@@ -42,21 +59,8 @@ _SEVERITIES = ["statement", "argument", "edge", "slip"]
 )
 @click.option("--coverage", is_flag=True, help="Print which sentences of the papers the claims cover, and stop.")
 @click.option("--jobs", type=WholeNumber(1, 1024), default=2, help="Worker processes of --verify.")
-@verbose_option
-@report_option
-@json_option
-@output_options
-def theorems(
-    claim_id: str | None,
-    errata: str | None,
-    coverage: bool,
-    verbose: bool,
-    report: Path | None,
-    as_json: bool,
-    output: Path | None,
-    force: bool,
-    **options: Any,
-) -> None:
+@result_options(report=True, instead=_errata)
+def theorems(claim_id: str | None, errata: None, coverage: bool, **options: Any) -> Theorems | str:
     """List the papers' claims with their verdicts, or show the claim ID in full.
 
     A claim is judged as printed: proved, proved with fix, false (with an exact counterexample), verified (for the
@@ -69,46 +73,16 @@ def theorems(
     --errata PAPER -o FOLDER writes a letter to the paper's authors: what survives, what does not hold, the gravest
     first, and what holds more sharply. PAPER is lookahead-reasoning, lookahead-decoding, specs or confspec.
     """
-    if errata is not None or coverage:
-        whole = ("claim_id", "paper", "verdict", "severity", "report", *(["errata"] if coverage else []))
-        refuse_unused(whole, "with --coverage" if coverage else "with --errata")
-    if errata is not None:
-        _write_errata(errata, output, force=force)
-        return
-    check_output(output, force=force)
     if coverage:
+        refuse_unused(_FILTERS, "with --coverage")
         from specplan.show.theorems import coverage_screen
 
-        deliver(coverage_screen(), output)
-        return
+        return coverage_screen()
     if options["thorough"] and not (options["verify"] or claim_id):
         raise ParameterError("--thorough", "", "searches while verdicts are derived; add --verify, or give an ID")
     from specplan.api.theorems import theorems as shown
 
-    result = shown(claim_id, **options)
-    if report is not None:
-        save(report, result.report())
-    deliver(to_json(result.plain()) if as_json else result.text(verbose=verbose), output)
-    if result.differing:
-        click.echo(f"specplan: derived verdicts differ from the record: {', '.join(result.differing)}", err=True)
-        sys.exit(1)
+    return shown(claim_id, **options)
 
 
 command = theorems
-
-
-def _write_errata(paper: str, folder: Path | None, *, force: bool) -> None:
-    from calibrate.record.files import write_atomically
-    from ledger.errata.latex import latex
-    from ledger.errata.letter import letter_of, paper_key
-    from ledger.errata.markdown import markdown
-
-    key = paper_key(paper)
-    if folder is None:
-        raise ParameterError("-o", "", "must name the folder for the errata")
-    files = [folder / f"{key}.{ending}" for ending in ("md", "tex")]
-    check_folder(folder, files, force=force)
-    letter = letter_of(key)
-    for path, text in zip(files, (markdown(letter), latex(letter)), strict=True):
-        write_atomically(path, text + "\n")
-        click.echo(str(path))

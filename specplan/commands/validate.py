@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
 
-from specplan.output import (
-    InputName,
-    OutputFile,
-    check_output,
-    deliver,
-    journal_of,
-    json_option,
-    output_options,
-    refuse_unused,
-    to_json,
-    verbose_option,
-)
+from specplan.output import InputName, OutputFile, journal_of, refuse_unused
 from specplan.ranges import ANSWERS, SEED, WINDOW, ListOf, WholeNumber, pairs
-from specplan.show.saving import report_option, save
+from specplan.show.saving import result_options
 from theory.errors import ParameterError
+
+if TYPE_CHECKING:
+    from specplan.api.validating import Validated, ValidatedUnderLoad
 
 __all__ = ["command"]
 
@@ -103,10 +95,7 @@ _MOVED: Final = "must be OLD=NEW, two addresses, e.g. http://a:8000/v1=http://b:
     help="Run with these numbers of concurrent clients, e.g. 1,2,4,8, and compare loads.",
 )
 @click.option("--rounds", type=WholeNumber(2, 1000), default=4, help="Rounds of questions, with --concurrency.")
-@verbose_option
-@report_option
-@json_option
-@output_options
+@result_options(report=True, journal=True)
 def command(
     profile_path: str,
     method: str,
@@ -122,13 +111,8 @@ def command(
     timeline: Path | None,
     concurrency: str | None,
     rounds: int,
-    verbose: bool,
-    report: Path | None,
-    as_json: bool,
-    output: Path | None,
-    force: bool,
     **options: Any,
-) -> None:
+) -> Validated | ValidatedUnderLoad:
     """Predict configurations, run them on real engines, and compare.
 
     Opens the models that the profile was measured on, predicts each configuration from the profile, then answers fresh
@@ -138,37 +122,28 @@ def command(
     With --concurrency, each client sends its next question when it has an answer, in rounds of ANSWERS / ROUNDS
     questions; the same rounds are simulated first.
     """
-    check_output(output, force=force)
     if concurrency is not None:
         refuse_unused(("plain_answers", "timeline"), "with --concurrency")
     context = click.get_current_context()
     if runs and any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in _INSTEAD):
         raise ParameterError("run", runs[0], "contains method and knobs: leave out --method and its knobs")
-    from specplan.api.validating import Validated, ValidatedUnderLoad, validate, validate_under_load
+    from specplan.api.validating import validate, validate_under_load
     from specplan.calibrating import resumable
     from specplan.check.validating.questions import configurations_of
 
     windows = k1_list if k1_list is not None else "1,2,4" if method in ("lr-async", "lr-sync") else ""
     below: dict[str, Any] = {"rules": rules, "token": token, "token_settings": token_settings}
     configurations = runs or configurations_of(method, settings, _counts(windows), _counts(k2_list), **below)
+    output = context.params["output"]
     journal = None if output is None else journal_of(output)
     options |= {"servers": pairs("server", servers, _MOVED), "journal": journal}
-    validated: Validated | ValidatedUnderLoad
     with resumable(journal):
-        if concurrency is None:
-            validated = validate(profile_path, configurations, n_plain=plain_answers, **options)
-        else:
-            validated = validate_under_load(
-                profile_path, configurations, _counts(concurrency), n_rounds=rounds, **options
-            )
-    if timeline is not None and isinstance(validated, Validated) and not validated.draw(timeline):
+        if concurrency is not None:
+            return validate_under_load(profile_path, configurations, _counts(concurrency), n_rounds=rounds, **options)
+        validated = validate(profile_path, configurations, n_plain=plain_answers, **options)
+    if timeline is not None and not validated.draw(timeline):
         click.echo(f"specplan: {timeline} is not drawn: all runs were done before the interruption", err=True)
-    text = to_json(validated.plain()) if as_json else validated.text(verbose=verbose or output is not None)
-    deliver(text, output)
-    if report is not None:
-        save(report, validated.report())
-    if journal is not None:
-        journal.unlink(missing_ok=True)
+    return validated
 
 
 def _counts(text: str | None) -> list[int]:

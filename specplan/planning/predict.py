@@ -2,7 +2,7 @@
 
 Three errors are kept apart and added in squares, as shares of the speedup: sampling (few answers), the profile's own
 uncertainty (timings resampled, published figures and assumptions drawn from their half-widths), and the model's own:
-on measured profiles what validations left over (`specplan.planning.measured_error`), of Lookahead Reasoning on
+on measured profiles what validations left over (`specplan.planning.model_error`), of Lookahead Reasoning on
 published ones that on the other rows of its table (`specplan.planning.model_error`). Where it was not measured it is
 left out, and a note says so.
 """
@@ -31,8 +31,7 @@ from sim.estimate import Estimate, proportion, ratio_of_totals, student_quantile
 from sim.roles import JUDGE
 from sim.timeline import Counts, Timeline
 from sim.trial import Runs, false_accepts, run_trial, session_of, trial_seconds
-from specplan.planning.measured_error import measured_error
-from specplan.planning.model_error import PUBLISHED_RULES, ModelError, model_error
+from specplan.planning.model_error import PUBLISHED_RULES, ModelError, measured_error, model_error
 from theory.errors import ParameterError
 
 __all__ = ["Configuration", "Prediction", "Predictor"]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from specplan.live.explaining.causes import flags_of
 from specplan.output import SCREEN, screen, table
+from specplan.show.drawing import Line, lines
 from specplan.show.page import Answer, Bullets, Code, Interval, Part, Picture, Report, Section, Table, Text, interval
 from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
-from specplan.show.svg import Line, lines
 
 if TYPE_CHECKING:
     from sim.estimate import Estimate
@@ -221,7 +222,7 @@ def _positions(explanation: Explanation) -> Iterator[Part]:
         intervals=[interval(rate, 3) for rate in rates],
     )
     if len(rates) > 1:
-        yield Picture(svg=lines([line], x_name="position", y_name="accepted"), caption="With 95 % intervals.")
+        yield Picture(partial(lines, [line], x_name="position", y_name="accepted"), caption="With 95 % intervals.")
     yield Table(
         headings=["position", "accepted, 95 % interval", "tokens at this k"],
         rows=[
@@ -239,8 +240,8 @@ def _depths(explanation: Explanation) -> Iterator[Part]:
         intervals=[interval(gain) for gain in depth.gains],
     )
     if len(depth.gains) > 1:
-        picture = lines([line], x_name="k", y_name="throughput / now", reference=1.0)
-        yield Picture(svg=picture, caption="Throughput of other k at this load; the dashed line is the current k.")
+        draw = partial(lines, [line], x_name="k", y_name="throughput / now", reference=1.0)
+        yield Picture(draw, caption="Throughput of other k at this load; the dashed line is the current k.")
     marks = {depth.now: "now"} | {round(depth.best.value): "best"}
     yield Table(
         headings=["k", "throughput / now, 95 % interval", ""],

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from sim.estimate import Estimate
 
 __all__ = [
@@ -21,7 +23,6 @@ __all__ = [
     "Section",
     "Table",
     "Text",
-    "Widget",
     "brief",
     "cleaned",
     "filled",
@@ -87,7 +88,6 @@ class Answer:
 class Text:
     """A paragraph."""
 
-    kind: ClassVar[str] = "text"
     text: str
 
 
@@ -95,7 +95,6 @@ class Text:
 class Bullets:
     """A list of sentences."""
 
-    kind: ClassVar[str] = "bullets"
     items: Sequence[str]
 
 
@@ -103,7 +102,6 @@ class Bullets:
 class Code:
     """Text to copy, such as commands and settings."""
 
-    kind: ClassVar[str] = "code"
     text: str
     shell: bool = False
     """Whether each line is a command, which may be broken between its options."""
@@ -113,17 +111,14 @@ class Code:
 class Table:
     """Rows below headings; the intervals of a column share a scale."""
 
-    kind: ClassVar[str] = "table"
     headings: Sequence[str]
     rows: Sequence[Sequence[str | Interval]]
     reference: float | None = None
     """A value that is marked on the bars, such as 1 for speedups."""
     strong: int | None = None
     """Number of the row that is emphasized."""
-    folded: bool = False
-    """Whether the table is folded until the reader opens it."""
-    summary: str = ""
-    """Title of a folded table."""
+    folded: str = ""
+    """Title of a table that is folded until the reader opens it; empty: it is not folded."""
 
 
 def filled(
@@ -132,37 +127,22 @@ def filled(
     strong: int | None = None,
     folded: str = "",
 ) -> Table:
-    """Return a table of columns, each a heading and cells, but for those with nothing but dashes; the first stays.
-
-    ``folded`` is the title, if the table is folded; the others are as of `Table`.
-    """
+    """Return a table of columns, each a heading and cells, but for those with nothing but dashes; the first stays."""
     kept = [columns[0], *(one for one in columns[1:] if set(map(str, one[1])) != {"–"})]
     rows = [list(row) for row in zip(*(cells for _, cells in kept), strict=True)]
     headings = [heading for heading, _ in kept]
-    return Table(headings=headings, rows=rows, reference=reference, strong=strong, folded=bool(folded), summary=folded)
+    return Table(headings=headings, rows=rows, reference=reference, strong=strong, folded=folded)
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A drawing as SVG without external references."""
+    """A drawing, which is only made for HTML."""
 
-    kind: ClassVar[str] = "picture"
-    svg: str
-    caption: str
-    zooms: bool = False
-    """Whether it is a timeline with buttons to zoom."""
-
-
-@dataclass(frozen=True, slots=True)
-class Widget:
-    """An interactive part, with the data for the page's script."""
-
-    kind: ClassVar[str] = "widget"
-    data: Mapping[str, Any]
+    draw: Callable[[], Figure]
     caption: str
 
 
-Part = Text | Bullets | Code | Table | Picture | Widget
+Part = Text | Bullets | Code | Table | Picture
 
 
 @dataclass(frozen=True, slots=True)

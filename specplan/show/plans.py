@@ -22,15 +22,15 @@ from specplan.show.page import (
     Report,
     Section,
     Text,
-    Widget,
     filled,
     interval,
 )
 from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
-from specplan.show.svg import draw_timeline
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from sim.configuration import Configuration
     from sim.estimate import Estimate
     from specplan.planning.advice import Advice
@@ -105,8 +105,31 @@ class ProfilePlan(Result):
         }
 
     def report(self) -> Report:
-        """Return the plan as a report; simulates an answer for its timeline, and a grid for its sliders."""
-        return _report(self, drawn=True)
+        """Return the plan as a report, which simulates an answer for its timeline where it is drawn."""
+        profile, ranking = self.timings.profile, self.ranking
+        models = {role: model.name for role, model in profile.models.items()}
+        pair = ", ".join(f"{role} {name}" for role, name in models.items())
+        sections = [Section("All methods", list(_ranking(self)))]
+        if self.loads is not None:
+            sections.append(Section("By load", list(load_parts(self.loads))))
+        sections += [*_timeline(self), Section("To run it", list(advised(self.advice)))]
+        notes = dict.fromkeys(
+            (
+                *self.timings.lines(),
+                *ranking.assumptions,
+                *(note for row in ranking.rows for note in row.prediction.notes),
+            )
+        )
+        needs = [f"not evaluated: {', '.join(names)}: needs {what}" for what, names in by_need(ranking.unknown).items()]
+        return Report(
+            title=f"Plan for {ranking.profile}",
+            about=pair or "models without names",
+            lead=self.headline(),
+            answers=list(_answers(self)),
+            sections=sections,
+            made=list(_made(self)),
+            notes=[*notes, *needs],
+        )
 
     def conclude(self) -> None:
         """End as interrupted where an interruption left loads out."""
@@ -115,7 +138,7 @@ class ProfilePlan(Result):
 
     def text(self, *, verbose: bool = False) -> str:
         """Return the text of ``specplan plan``, with ``verbose`` that of ``specplan plan -v``."""
-        return as_text(_report(self, drawn=False)) if verbose else _first_screen(self)
+        return as_text(self.report()) if verbose else _first_screen(self)
 
 
 def _widest(ranking: Plan) -> tuple[str, str] | None:
@@ -201,31 +224,6 @@ def _record(row: Row) -> dict[str, Any]:
     return {**flat(fields), "seconds_per_answer": p.seconds_per_answer}
 
 
-def _report(plan: ProfilePlan, *, drawn: bool) -> Report:
-    """The report of a plan; where it is ``drawn``, with a timeline and sliders."""
-    profile, ranking = plan.timings.profile, plan.ranking
-    models = {role: model.name for role, model in profile.models.items()}
-    pair = ", ".join(f"{role} {name}" for role, name in models.items())
-    sections = [Section("All methods", list(_ranking(plan)))]
-    if plan.loads is not None:
-        sections.append(Section("By load", list(load_parts(plan.loads))))
-    sections += [*_timeline(plan), *_explorer(plan)] if drawn else []
-    sections.append(Section("To run it", list(advised(plan.advice))))
-    notes = dict.fromkeys(
-        (*plan.timings.lines(), *ranking.assumptions, *(note for row in ranking.rows for note in row.prediction.notes))
-    )
-    needs = [f"not evaluated: {', '.join(names)}: needs {what}" for what, names in by_need(ranking.unknown).items()]
-    return Report(
-        title=f"Plan for {ranking.profile}",
-        about=pair or "models without names",
-        lead=plan.headline(),
-        answers=list(_answers(plan)),
-        sections=sections,
-        made=list(_made(plan)),
-        notes=[*notes, *needs],
-    )
-
-
 def _answers(plan: ProfilePlan) -> Iterator[Answer]:
     best = plan.best
     p, c = best.prediction, best.prediction.configuration
@@ -300,38 +298,20 @@ def _per_answer(estimate: Estimate | None) -> str | Interval:
 
 def _timeline(plan: ProfilePlan) -> Iterator[Section]:
     """An answer of the best step-level method; token-level methods have no steps to draw."""
-    from specplan.planning.predict import Predictor
-
     rows = [row for row in plan.ranking.rows if row.prediction.configuration.spec.drafts_steps]
     if not rows:
         return
     configuration = rows[0].prediction.configuration
-    predictor = Predictor(plan.timings.profile, n_answers=2, uncertainty=False)
-    picture = Picture(
-        draw_timeline(predictor.timeline(configuration, 0)),
-        f"Simulated: {configuration.name}. Numbers are steps of the answer. Zoom with the "
-        "buttons, or with Ctrl and the wheel; drag to move.",
-        zooms=True,
-    )
-    yield Section("One answer, step by step", [picture])
 
+    def draw() -> Figure:
+        from sim.gantt import beginning, figure
+        from specplan.planning.predict import Predictor
 
-def _explorer(plan: ProfilePlan) -> Iterator[Section]:
-    from calibrate.replay.trials import Trials
-    from specplan.show.explorer import explorer_data, world_of
+        timeline = Predictor(plan.timings.profile, n_answers=2, uncertainty=False).timeline(configuration, 0)
+        return figure(timeline, until=beginning(timeline))
 
-    world = world_of(plan.timings.profile, Trials(plan.timings.profile))
-    if world is None:
-        return
-    widget = Widget(
-        explorer_data(world),
-        "Dashed: the closed forms f_async and f_sync of Lookahead Reasoning, without the time of verification, "
-        "load, and the spread of step lengths. Squares: simulations with this profile's step lengths and cost of a "
-        "batch, interpolated linearly. They have step-level speculation with the paper's schedule only: token-level "
-        "speculation, other schedules and the correction from published rows are in the table above. The sampling "
-        "error of a square is a few per cent; it was not measured.",
-    )
-    yield Section("What if", [widget])
+    caption = f"Simulated: {configuration.name}. Numbers are steps of the answer."
+    yield Section("One answer, step by step", [Picture(draw, caption)])
 
 
 def advised(advice: Advice) -> Iterator[Part]:

@@ -10,11 +10,10 @@ import shlex
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from specplan.output import SCREEN, screen, table
-from specplan.show.page import Bullets, Code, Interval, Part, Picture, Report, Table, Text, Widget, cleaned
-from specplan.show.svg import interval_bar
+from specplan.show.page import Bullets, Code, Interval, Part, Picture, Report, Table, Text, cleaned
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -31,18 +30,18 @@ _SPECIAL: Final = re.compile(r"([\\`*_\[\]|#~!])")
 def as_html(report: Report, made: Sequence[tuple[str, str]], command: str) -> str:
     """Return a self-contained page, which neither needs nor may load any other file."""
     style = (_TEMPLATES / "report.css").read_text(encoding="utf-8")
-    script = (_TEMPLATES / "report.js").read_text(encoding="utf-8")
-    allowed = (base64.b64encode(hashlib.sha256(own.encode()).digest()).decode() for own in (script, style))
-    policy = "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; ".format(*allowed)
-    policy += "base-uri 'none'; form-action 'none'"
+    allowed = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{allowed}'; img-src data:; base-uri 'none'; form-action 'none'"
     page = _environment().get_template("report.html")
-    return page.render(report=report, made=made, command=command, style=style, script=script, policy=policy)
+    return page.render(report=report, made=made, command=command, style=style, policy=policy)
 
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
+
+    from specplan.show.drawing import as_svg
 
     made = Environment(
         loader=FileSystemLoader(_TEMPLATES),
@@ -52,33 +51,38 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: cleaned(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     )
-    made.filters["own"] = Markup  # for specplan's own files and drawings, which are escaped already
-    made.filters["data"] = _clean
-    made.globals.update(bars=_bars, is_interval=lambda cell: isinstance(cell, Interval))
+    made.filters["own"] = Markup  # for specplan's own style and bars, which hold no text from elsewhere
+    made.filters["drawn"] = lambda picture: base64.b64encode(as_svg(picture.draw()).encode()).decode()
+    made.globals.update(bars=_bars, kind=lambda one: type(one).__name__)
     return made
-
-
-def _clean(value: Any) -> Any:
-    """Data for the page's script, with cleaned texts."""
-    if isinstance(value, str):
-        return cleaned(value)
-    if isinstance(value, dict):
-        return {_clean(key): _clean(one) for key, one in value.items()}
-    return [_clean(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def _bars(table: Table) -> dict[tuple[int, int], str]:
     """Bars of a table's intervals by row and column; each column has its own scale."""
     bars = {}
-    for j, heading in enumerate(table.headings):
+    for j in range(len(table.headings)):
         cells = {i: cell for i, row in enumerate(table.rows) if isinstance(cell := row[j], Interval)}
         ends = [end for cell in cells.values() for end in (cell.low, cell.high) if math.isfinite(end)]
         ends += [] if table.reference is None or not ends else [table.reference]
         for i, cell in cells.items():
             if math.isnan(cell.value + cell.low + cell.high) or not ends:
                 continue  # an unknown value has no bar
-            bars[i, j] = interval_bar(cell, min(ends), max(ends), table.reference, f"{heading}: {cell}")
+            bars[i, j] = _bar(cell, min(ends), max(ends), table.reference)
     return bars
+
+
+def _bar(interval: Interval, low: float, high: float, reference: float | None) -> str:
+    """A bar from low to high with a dot, 150 px wide, on the scale from ``low`` to ``high`` of its column."""
+
+    def x(value: float) -> float:
+        return round(6.0 + 138.0 * (min(max(value, low), high) - low) / ((high - low) or 1.0), 2)
+
+    left, right = x(interval.low), x(interval.high)
+    mark = "" if reference is None else f'<path class="reference" d="M{x(reference)} 0v16"/>'
+    return (
+        f'<svg class="interval" viewBox="0 0 150 16" aria-hidden="true">{mark}<rect class="bar" x="{left}" y="5" '
+        f'width="{max(right - left, 1.0):.2f}" height="6" rx="3"/><circle cx="{x(interval.value)}" cy="8" r="4"/></svg>'
+    )
 
 
 def as_markdown(report: Report, made: Sequence[tuple[str, str]], command: str) -> str:
@@ -121,7 +125,7 @@ def _part(part: Part) -> list[str]:
         return [fence, *shown, fence]
     if isinstance(part, Table):
         return _rows(part.headings, part.rows)
-    assert isinstance(part, (Picture, Widget))
+    assert isinstance(part, Picture)
     return [f"*{_said(part.caption)}* (Drawn in the HTML report.)"]
 
 
@@ -133,7 +137,8 @@ def as_text(report: Report) -> str:
     ]
     blocks: list[str | Sequence[str]] = [report.title, report.about, report.lead, answers]
     for section in report.sections:
-        blocks += [f"{section.title}\n{'=' * len(section.title)}", *filter(None, map(_in_lines, section.parts))]
+        if parts := list(filter(None, map(_in_lines, section.parts))):
+            blocks += [f"{section.title}\n{'=' * len(section.title)}", *parts]
     notes = [*(f"{name}: {value}" for name, value in report.made), *report.notes]
     return screen(*blocks, [f"- {note}" for note in notes])
 
@@ -152,8 +157,8 @@ def _in_lines(part: Part) -> str:
             shown += [broken(line)] if part.shell else indented
         return "\n".join(shown)
     if isinstance(part, Table):
-        summary = [screen(f"{part.summary}:"), ""] if part.summary else []
-        return "\n".join([*summary, "\n\n".join(_narrow(part))])
+        title = [screen(f"{part.folded}:"), ""] if part.folded else []
+        return "\n".join([*title, "\n\n".join(_narrow(part))])
     return ""
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from statistics import fmean
 from typing import Any, Final
 
 from specplan.output import SCREEN
+from specplan.show.drawing import scatter
 from specplan.show.page import Answer, Bullets, Interval, Part, Picture, Report, Section, Table, filled
 from specplan.show.rendering import as_text
 from specplan.show.result import Result
-from specplan.show.svg import scatter
 
 __all__ = ["Reproduced", "ReproducedPapers"]
 
@@ -62,15 +63,12 @@ class Reproduced(Result):
         key = "left_out" if "left_out" in compared[0] else "predicted"
         errors = [abs(cell[key] / cell["published"] - 1.0) for cell in compared]
         names = [name for name in cells[0] if name not in _FIGURES]
-        points: dict[str, list[tuple[float, float, str]]] = {}
+        points: dict[str, list[tuple[float, float]]] = {}
         for cell in compared:
-            says = " ".join(str(cell[name]) for name in names)
-            value, published = cell[key], cell["published"]
-            point = (float(value), float(published), f"{says}: {value:.2f}, published {published}")
-            points.setdefault(str(cell[names[-1]]), []).append(point)
-        picture = scatter(points, x_name="predicted", y_name="published")
+            points.setdefault(str(cell[names[-1]]), []).append((float(cell[key]), float(cell["published"])))
+        draw = partial(scatter, points, x_name="predicted", y_name="published")
         parts: list[Part] = [
-            Picture(picture, "On the dashed line predicted equals published."),
+            Picture(draw, "On the dashed line predicted equals published."),
             _cells_of(cells, names),
         ]
         if means := list(_means(compared, names)):

@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -17,8 +17,10 @@ from click.core import ParameterSource
 
 from specplan.output import (
     OutputFile,
+    all_of,
     check_output,
     deliver,
+    journal_of,
     json_option,
     output_options,
     several,
@@ -47,19 +49,27 @@ report_option: Callable[[F], F] = click.option(
 
 
 def result_options(
-    *, verbose: bool = True, json: bool = True, report: bool = False
+    *,
+    verbose: bool = True,
+    json: bool = True,
+    report: bool = False,
+    journal: bool = False,
+    instead: Callable[[Mapping[str, Any]], bool] = lambda options: False,
 ) -> Callable[[Callable[..., Result | Iterator[Result] | str]], Callable[..., None]]:
     """Return what gives a command the options of a result: -v, --report and --json where wanted, -o and --force.
 
     The command returns the result, results of which each is better known than the one before (a terminal shows them in
     one place), or a text that is printed as it is. Its outputs are checked before it runs; then the (last)
     result is printed, its report saved, and the command ends as the result says
-    (`specplan.show.result.Result.conclude`).
+    (`specplan.show.result.Result.conclude`). Of a command with a ``journal`` next to its output a file gets the text of
+    -v, and the journal is removed. ``instead`` writes something else where options say so, and returns whether it has.
     """
 
     def with_options(command: Callable[..., Result | Iterator[Result] | str]) -> Callable[..., None]:
         @wraps(command)
         def printed(*arguments: Any, output: Path | None, force: bool, **options: Any) -> None:
+            if instead(click.get_current_context().params):
+                return
             own = {name: options.pop(name) for name in ("verbose", "as_json", "report") if name in options}
             check_output(output, force=force)
             result = command(*arguments, **options)
@@ -69,16 +79,17 @@ def result_options(
             if isinstance(result, Iterator):
                 terminal = sys.stdout is not None and sys.stdout.isatty()
                 result = _last(result, shown=terminal and output is None and not own.get("as_json"))
-            parts = result.parts(verbose=own.get("verbose", False))
+            kept = None if output is None or not journal else journal_of(output)
+            parts = result.parts(verbose=own.get("verbose", False) or kept is not None)
             deliver(to_json(result.plain()) if own.get("as_json") else parts, output)
             if own.get("report") is not None:
                 save(own["report"], result.report())
+            if kept is not None:
+                kept.unlink(missing_ok=True)
             result.conclude()
 
-        given: Callable[..., None] = output_options(printed)
-        for wanted, option in ((json, json_option), (report, report_option), (verbose, verbose_option)):
-            given = option(given) if wanted else given
-        return given
+        every = ((verbose, verbose_option), (report, report_option), (json, json_option), (True, output_options))
+        return all_of(*(option for wanted, option in every if wanted))(printed)
 
     return with_options
 

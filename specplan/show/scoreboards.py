@@ -8,16 +8,17 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from specplan.check.scoreboard.score import Outcome, Score, by_label, regrets, score
-from specplan.output import SCREEN, table
+from specplan.output import SCREEN, screen, table
+from specplan.show.drawing import scatter
 from specplan.show.page import Answer, Bullets, Part, Picture, Report, Section, filled
 from specplan.show.result import Result
-from specplan.show.svg import scatter
 
 if TYPE_CHECKING:
     from specplan.check.scoreboard.board import Board
@@ -149,13 +150,12 @@ class OperatorsScored(Result):
 
 def _quantity(name: str, rows: Sequence[Outcome]) -> Iterator[Part]:
     thinned = list(islice(rows, 0, None, max(1, -(-len(rows) // _MOST_POINTS))))
-    points: dict[str, list[tuple[float, float, str]]] = {}
+    points: dict[str, list[tuple[float, float]]] = {}
     for one in thinned:
-        says = f"{one.where} {one.model}: predicted {one.predicted:.3g}, measured {one.measured:.3g} {one.unit}"
-        points.setdefault(one.model, []).append((one.predicted, one.measured, says))
+        points.setdefault(one.model, []).append((one.predicted, one.measured))
     shown = "" if len(thinned) == len(rows) else f" Drawn: {len(thinned)} of {len(rows)} rows."
-    picture = scatter(points, x_name=f"predicted {rows[0].unit}", y_name=f"measured {rows[0].unit}")
-    yield Picture(picture, f"{name}: on the dashed line predicted equals measured.{shown}")
+    draw = partial(scatter, points, x_name=f"predicted {rows[0].unit}", y_name=f"measured {rows[0].unit}")
+    yield Picture(draw, f"{name}: on the dashed line predicted equals measured.{shown}")
     scores = by_label(rows, "model")
     yield filled(
         ("model", list(scores)),
@@ -197,9 +197,9 @@ def _summary_text(board: Board) -> str:
     if board.refused:
         reasons = _counted([one.reason for one in board.refused])
         parts.append("\n".join([f"{len(board.refused)} rows are not predicted", *reasons]))
-    parts.append(_filled(_LEGEND))
+    parts.append(screen(_LEGEND))
     if board.notes:
-        parts.append("\n".join(_filled(f"note: {note}") for note in board.notes))
+        parts.append("\n".join(screen(f"note: {note}") for note in board.notes))
     return "\n\n".join(parts)
 
 
@@ -245,7 +245,7 @@ def _scores_text(quantity: str, counted: Sequence[Outcome]) -> str:
         f"{100 * whole.median:.1f} % in the median; {100 * whole.coverage:.0f} % are inside their 95 % interval, whose "
         f"half-width is ±{100 * np.expm1(whole.half_width):.0f} % in the median."
     )
-    return f"{_filled(said)}\n\n{table(['rows', 'n', 'error', 'median', 'p90', 'bias', 'inside'], lines)}"
+    return f"{screen(said)}\n\n{table(['rows', 'n', 'error', 'median', 'p90', 'bias', 'inside'], lines)}"
 
 
 def _line(name: str, one: Score) -> list[str]:
@@ -259,7 +259,7 @@ def _regret_text(outcomes: Sequence[Outcome]) -> list[str]:
         losses = np.array([one.loss for one in choices])
         best = int(np.sum(losses == 0.0))
         lines.append(
-            _filled(
+            screen(
                 f"Choosing {goal} by prediction: the best measured one in {best} of {len(choices)} choices; the chosen "
                 f"one loses {losses.mean():.1%} against it on average, {np.quantile(losses, 0.9):.1%} at the 90th "
                 f"percentile, {losses.max():.1%} at most."
@@ -274,7 +274,7 @@ def _apart(quantity: str, what: str, outcomes: Sequence[Outcome], reasons: Seque
         return []
     off = score(outcomes)
     heading = f"{quantity}: {off.n} rows {what}, not counted above: error {off.mean:.1%}, {off.coverage:.0%} inside"
-    return ["\n".join([_filled(heading), *_counted(reasons)])]
+    return ["\n".join([screen(heading), *_counted(reasons)])]
 
 
 def _counted(reasons: Sequence[str]) -> list[str]:
@@ -282,7 +282,3 @@ def _counted(reasons: Sequence[str]) -> list[str]:
         textwrap.fill(f"  {count:>5}  {reason}", SCREEN, subsequent_indent=" " * 9)
         for reason, count in Counter(reasons).most_common()
     ]
-
-
-def _filled(text: str) -> str:
-    return textwrap.fill(text, SCREEN, break_on_hyphens=False)

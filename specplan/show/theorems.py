@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import click
+
 from ledger.errata.letter import FINDINGS, paper_key, severity_of
 from ledger.ledger import PAPERS, claims
 from specplan.output import SCREEN, table
@@ -41,6 +43,12 @@ class Theorems(Result):
     def differing(self) -> tuple[str, ...]:
         """Ids whose derived verdict is not the recorded one."""
         return tuple(name for name, result in self.derived.items() if not result.agrees)
+
+    def conclude(self) -> None:
+        """Exit with 1 where derived verdicts differ from the record."""
+        if self.differing:
+            click.echo(f"specplan: derived verdicts differ from the record: {', '.join(self.differing)}", err=True)
+            raise click.exceptions.Exit(1)
 
     def headline(self) -> str:
         """Return how many claims hold as printed, and whether the derived verdicts agree."""

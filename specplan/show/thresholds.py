@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from click.exceptions import Exit
 
 from specplan.output import screen, table
+from specplan.show.drawing import Line, lines
 from specplan.show.page import Answer, Interval, Part, Picture, Report, Section, filled, interval
 from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
-from specplan.show.svg import Line, lines
 
 if TYPE_CHECKING:
     from calibrate.thresholds.frontier import Cascade, Frontier
@@ -233,8 +234,8 @@ def _picture(rows: list[_Row], level: float, name: str) -> list[Part]:
         return []
     limits = [Interval(row.risk, row.low, row.high, digits=4) for row in kept]
     line = Line("observed risk, one-sided limits", [(row.threshold, row.risk) for row in kept], limits)
-    picture = lines([line], x_name=name, y_name="risk", reference=level)
-    return [Picture(picture, f"The dashed line is the largest allowed risk, {level:g}.")]
+    draw = partial(lines, [line], x_name=name, y_name="risk", reference=level)
+    return [Picture(draw, f"The dashed line is the largest allowed risk, {level:g}.")]
 
 
 def _risk(row: TestedThreshold) -> str | Interval:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,9 +13,9 @@ from specplan.check.validating.comparison import COLUMNS, compare
 from specplan.check.validating.load_prediction import METRICS
 from specplan.check.validating.run_record import as_lines
 from specplan.output import between, narrow, screen
+from specplan.show.drawing import Line, lines, scatter
 from specplan.show.page import Answer, Bullets, Code, Part, Picture, Report, Section, Table, Text, filled, interval
 from specplan.show.plans import advised
-from specplan.show.svg import Line, lines, scatter
 
 if TYPE_CHECKING:
     from sim.estimate import Estimate
@@ -109,9 +110,9 @@ def _rows(validation: Validation) -> Iterator[Part]:
         yield Bullets(remarks)
     if len(rows) > 1:
         bars = {row.name: (interval(row.prediction.speedup), interval(row.measured.speedup)) for row in rows}
-        points = {name: [(x.value, y.value, f"{name}: predicted {x}, measured {y}")] for name, (x, y) in bars.items()}
-        picture = scatter(points, x_name="predicted speedup", y_name="measured speedup", intervals=bars)
-        yield Picture(picture, "On the dashed line predicted equals measured. Bars: 95 % intervals of both.")
+        points = {name: [(x.value, y.value)] for name, (x, y) in bars.items()}
+        draw = partial(scatter, points, x_name="predicted speedup", y_name="measured speedup", intervals=bars)
+        yield Picture(draw, "On the dashed line predicted equals measured. Bars: 95 % intervals of both.")
 
 
 def _value(number: float | None) -> str:
@@ -154,8 +155,8 @@ def load_validation_report(validation: LoadValidation) -> Report:
             for name in dict.fromkeys(row.name for row in rows)
             for side in ("predicted", "measured")
         ]
-        picture = lines(drawn, x_name="clients", y_name="gain", log=True, reference=1.0)
-        parts.append(Picture(picture, "Gain over plain decoding with the same number of clients, 95 % intervals."))
+        draw = partial(lines, drawn, x_name="clients", y_name="gain", log=True, reference=1.0)
+        parts.append(Picture(draw, "Gain over plain decoding with the same number of clients, 95 % intervals."))
     verdicts = validation.verdicts
     choices = filled(
         ("clients", [str(one.clients) for one in verdicts]),
@@ -217,7 +218,7 @@ def _speeds(validation: LoadValidation) -> Table:
             for name, digits, unit in _SPEEDS.values()
         ]
         rows.append([str(row.clients), row.name, *cells])
-    return Table(["clients", "method", *_SPEEDS], rows, folded=True, summary="Predicted > measured")
+    return Table(["clients", "method", *_SPEEDS], rows, folded="Predicted > measured")
 
 
 def _load_remarks(validation: LoadValidation) -> Iterator[str]:

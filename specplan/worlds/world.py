@@ -35,8 +35,7 @@ from specplan.worlds.measured_operators import with_operators
 from specplan.worlds.sizes import Drawn, Sizes, longest_answer
 from theory.adaptive.verification import CHOOSING, Verified, verified
 from theory.hardware.passes import PassModel
-from theory.hardware.rounds import Round, head_round
-from theory.hardware.work import Parallel
+from theory.hardware.rounds import Round, head_round, model_round
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -129,13 +128,9 @@ class World:
         drafter = drafting_model(self.deployment, token)
         if drafter is None:
             return Round(target=target, method="prompt-lookup")
-        shape, tp = drafter.facts.shape, target.parallel.tp
-        if token != "draft-model":
-            return head_round(target, shape, token)
-        parallel = Parallel(tp=tp if shape.layers[0].attention.heads % tp == 0 else 1)
-        engine = target.engine.drafting
-        draft = replace(target, shape=shape, precision=drafter.precision, parallel=parallel, engine=engine)
-        return Round(target=target, method=token, draft=draft)
+        if token == "draft-model":
+            return model_round(target, drafter.facts.shape, drafter.precision)
+        return head_round(target, drafter.facts.shape, token)
 
     def passes(self, configuration: Configuration) -> Verified:
         """What a pass of the target verifies and commits of a sequence."""

@@ -89,11 +89,11 @@ def test_perfetto_trace() -> None:
 def test_pictures(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"timeline.{suffix}"
     pair = [Timeline.of(session(), "simulated"), Timeline.of(session(1), "measured")]
-    draw(pair, path, title="one above the other")
+    draw(pair, path)
     head = path.read_bytes()[:300]
     assert head.startswith(b"\x89PNG") if suffix == "png" else b"<?xml" in head
     again = tmp_path / f"again.{suffix}"
-    draw(pair, again, title="one above the other")
+    draw(pair, again)
     if suffix == "png":
         assert path.read_bytes() == again.read_bytes()
 

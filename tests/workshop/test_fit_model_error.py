@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from specplan.planning.measured_error import Validated
-from specplan.planning.model_error import ModelError
+from specplan.planning.model_error import ModelError, Validated
 from theory.errors import ParameterError
 from workshop.fit_model_error import from_page, from_run, read, report
 

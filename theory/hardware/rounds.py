@@ -16,9 +16,9 @@ from theory.errors import ParameterError
 from theory.hardware.formats import Precision
 from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Shape
-from theory.hardware.work import Work
+from theory.hardware.work import Parallel, Work
 
-__all__ = ["METHODS", "Round", "RoundParts", "head_round"]
+__all__ = ["METHODS", "Round", "RoundParts", "head_round", "model_round"]
 
 METHODS: Final = ("eagle", "mtp", "draft-model", "prompt-lookup", "block-drafter")
 
@@ -130,3 +130,11 @@ def head_round(target: PassModel, head: Shape, method: str = "eagle") -> Round:
         parallel=replace(target.parallel, pp=1),
     )
     return Round(target=target, method=method, draft=draft)
+
+
+def model_round(target: PassModel, shape: Shape, precision: Precision) -> Round:
+    """Return the rounds of a target with a draft model, split as the target is if its heads can be, else whole."""
+    tp = target.parallel.tp
+    parallel = Parallel(tp=tp if shape.layers[0].attention.heads % tp == 0 else 1)
+    draft = replace(target, shape=shape, precision=precision, parallel=parallel, engine=target.engine.drafting)
+    return Round(target=target, method="draft-model", draft=draft)

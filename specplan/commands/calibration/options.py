@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from specplan.output import InputName, OutputFile
+from specplan.output import InputName, OutputFile, all_of
 from specplan.ranges import PARALLEL, PROBABILITY, SEED, TEMPERATURE, TOP_P, ListOf, WholeNumber
 from theory.errors import ParameterError, SchemaError
 
 __all__ = [
     "ROLES",
-    "all_of",
     "json_object",
     "load_options",
     "loads",
@@ -30,17 +29,6 @@ if TYPE_CHECKING:
     from calibrate.loads.levels import LoadOptions
 
 ROLES: Final = ("target", "draft", "judge")
-
-
-def all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return what gives a command several options, which help lists in this order."""
-
-    def with_options(command: Any) -> Any:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return with_options
 
 
 local_models = all_of(

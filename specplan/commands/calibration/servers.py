@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import click
 
-from specplan.commands.calibration.options import ROLES, all_of, json_object, on_gpus
+from specplan.commands.calibration.options import ROLES, json_object, on_gpus
+from specplan.output import all_of
 from specplan.ranges import ListOf, Number
 from specplan.show.saving import words_given
 from theory.errors import ParameterError, SpecplanError

@@ -33,30 +33,24 @@ __all__ = ["certificate_as_json", "certificate_as_text", "command"]
     type=click.Path(path_type=Path),
     help='JSONL file with one {"prompt": ...} a line. Default: arithmetic questions.',
 )
-@click.option("--tokens", type=WholeNumber(1, 1_000_000), default=2000, show_default=True, help="Tokens to draw.")
-@click.option(
-    "--answer-tokens", type=WholeNumber(2, 100_000), default=128, show_default=True, help="Tokens of an answer."
-)
+@click.option("--tokens", type=WholeNumber(1, 1_000_000), default=2000, help="Tokens to draw.")
+@click.option("--answer-tokens", type=WholeNumber(2, 100_000), default=128, help="Tokens of an answer.")
 @click.option(
     "--top",
     type=WholeNumber(1, 10_000),
     default=20,
-    show_default=True,
     help="Likeliest tokens to read at each position; all others count as one. vLLM: at most --max-logprobs.",
 )
-@click.option(
-    "--concurrency", type=WholeNumber(1, 1024), default=4, show_default=True, help="Requests in flight at once."
-)
+@click.option("--concurrency", type=WholeNumber(1, 1024), default=4, help="Requests in flight at once.")
 @click.option(
     "--false-alarm",
     type=SHARE,
     default=0.05,
-    show_default=True,
     help="Probability of ever naming a defect of a lossless server; limits hold with 1 minus it.",
 )
 @click.option("--seed", type=SEED, help="Seed of the first answer's request. Default: none is sent.")
 @click.option("--api-key-env", default="", show_default=False, help="Environment variable with the servers' API key.")
-@click.option("--timeout", type=SECONDS, default=120.0, show_default=True, help="Longest silence of a server, s.")
+@click.option("--timeout", type=SECONDS, default=120.0, help="Longest silence of a server, s.")
 @json_option
 @output_options
 @click.pass_context

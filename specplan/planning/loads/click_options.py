@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from specplan.output import InputName
+from specplan.output import InputName, all_of
 from specplan.ranges import GPUS, MILLISECONDS, PROBABILITY, RATE, SECONDS, SPREAD, TOKENS, ListOf, Number, WholeNumber
 from theory.errors import ParameterError
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from specplan.worlds.request import Limits, Load
 
 __all__ = ["DEPLOYMENT", "LOADS", "bounds_of", "checked", "deployment_options", "loads_of"]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _WHAT = "name on the hub, config.json, or its folder"
 
@@ -162,11 +160,8 @@ def checked(options: Mapping[str, Any]) -> dict[str, Any]:
     return converted
 
 
-def deployment_options(command: F) -> F:
-    """Give a command the options above; they reach it as keyword arguments of these names."""
-    for option in reversed((*DEPLOYMENT.values(), *LOADS.values())):
-        command = option(command)
-    return command
+deployment_options = all_of(*DEPLOYMENT.values(), *LOADS.values())
+"""Options of a deployment and its loads, which reach a command as keyword arguments of these names."""
 
 
 def bounds_of(options: Mapping[str, Any]) -> Limits:

@@ -77,11 +77,9 @@ def draw_regions(rows: Sequence[Row], path: Path, x: str, y: str) -> None:
 
 
 def _axes(places: Any, x: str, y: str) -> tuple[Any, Any, tuple[list[Any], list[Any]]]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.0, 5.0), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     ends = tuple(sorted({place[i] for place in places}, key=lambda v: (isinstance(v, str), v)) for i in (0, 1))
     for values, set_ticks in zip(ends, (axes.set_xticks, axes.set_yticks), strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +13,7 @@ from specplan.output import SCREEN, screen, table
 from specplan.planning.loads.from_options import settings_for
 from specplan.planning.loads.load_plan import NamesPlan
 from specplan.planning.loads.statements import k_table
+from specplan.show.drawing import Line, lines
 from specplan.show.loads import words
 from specplan.show.page import (
     Answer,
@@ -28,7 +30,6 @@ from specplan.show.page import (
     filled,
     interval,
 )
-from specplan.show.svg import Line, lines
 from specplan.worlds.beliefs import MEASURE
 
 if TYPE_CHECKING:
@@ -90,8 +91,8 @@ def _costs(plans: GpuPlans) -> Iterator[Part]:
     if len(plans.loads) > 1:
         x_name = "answers at once" if plans.loads[0][0].load.concurrency else "answers per second"
         drawn = [Line(name, each) for name, each in points.items()]
-        svg = lines(drawn, x_name=x_name, y_name=f"{_unit(plans)} per million tokens", log=True)
-        yield Picture(svg, f"{_unit(plans)} per million tokens by load, of the best option on each type.")
+        draw = partial(lines, drawn, x_name=x_name, y_name=f"{_unit(plans)} per million tokens", log=True)
+        yield Picture(draw, f"{_unit(plans)} per million tokens by load, of the best option on each type.")
 
 
 def _priced(plans: GpuPlans, rows: Sequence[Priced]) -> Table:
@@ -124,7 +125,7 @@ def load_parts(plan: LoadPlan) -> Iterator[Part]:
     drawn = _curves(plan)
     if drawn and len(plan.curve.answers) > 1:
         yield Picture(
-            lines(drawn, x_name="answers at once", y_name="gain", log=True, reference=1.0),
+            partial(lines, drawn, x_name="answers at once", y_name="gain", log=True, reference=1.0),
             f"Gain over plain decoding on {plan.simulator.place}, with 95 % intervals where it was simulated "
             "at length; the dashed line is plain decoding.",
         )
@@ -205,7 +206,7 @@ def _curve(plan: LoadPlan) -> Table:
     headings = ["gain by answers at once", *map(str, curve.answers)]
     every = (one for options in curve.options.values() for one in options if one is not None)
     names = dict.fromkeys(chain.from_iterable(words.depths(plan, one.configuration) for one in every))
-    return Table(headings=headings, rows=rows, folded=True, summary=f"Gains by answers at once ({', '.join(names)})")
+    return Table(headings=headings, rows=rows, folded=f"Gains by answers at once ({', '.join(names)})")
 
 
 def _every_k(plan: NamesPlan) -> Iterator[Part]:
@@ -218,7 +219,7 @@ def _every_k(plan: NamesPlan) -> Iterator[Part]:
     by_k = zip(losses_by_k.ks, losses_by_k.losses, strict=True)
     rows = [[str(k), *(f"{100.0 * lost:.0f}" for lost in losses)] for k, losses in by_k]
     says = f"Tokens per second that each k loses against the best k, in %, {where}, by answers at once"
-    yield Table(headings=["k", *map(str, losses_by_k.answers)], rows=rows, folded=True, summary=says)
+    yield Table(headings=["k", *map(str, losses_by_k.answers)], rows=rows, folded=says)
 
 
 def _notes(plan: NamesPlan) -> Iterator[str]:

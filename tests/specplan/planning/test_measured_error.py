@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.configuration import Configuration
-from specplan.planning.measured_error import (
+from specplan.planning.model_error import (
     KINDS,
     LEAST_ROWS,
     Validated,

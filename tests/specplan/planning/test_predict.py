@@ -18,8 +18,7 @@ from calibrate.replay.token_level import TokenLevel, TokenModel
 from calibrate.token_acceptance.curves import fitted_alpha2
 from sim.configuration import RULE_NAMES, Configuration
 from specplan.planning import model_error as published
-from specplan.planning.measured_error import measured_error
-from specplan.planning.model_error import PUBLISHED_RULES, fit_error, model_error, rows
+from specplan.planning.model_error import PUBLISHED_RULES, fit_error, measured_error, model_error, rows
 from specplan.planning.predict import Predictor
 from theory import f_async, f_sync, g
 from theory.errors import ParameterError
