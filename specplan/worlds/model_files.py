@@ -158,6 +158,9 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
         layers=layers,
         tied=tied,
         norms=family.norms,
+        tables=(fields.vocab_size_per_layer_input or 0)
+        * fields.num_hidden_layers
+        * (fields.hidden_size_per_layer_input or 0),
         streams=fields.hc_mult or 1,
         stream_rank=fields.hc_lowrank or 0,
     )

@@ -38,7 +38,7 @@ class Attention:
     values_are_keys: bool = False
     """Whether values are made of the keys' product; both are cached."""
     shared: bool = False
-    """Whether keys and values are another model's, so that none are made or kept."""
+    """Whether keys and values are another model's or an earlier layer's, so that none are made or kept."""
     selection: Selection | None = None
     """Which cached tokens are read; None: all, or the window."""
 
@@ -84,7 +84,7 @@ class LatentAttention:
     cache_rank: int
     """Numbers of the compressed keys and values (``kv_lora_rank``)."""
     rope_dim: int
-    """Numbers of the key that carries the position, shared by all heads."""
+    """Numbers of the key that carries the position, shared by all heads; 0: no key carries it."""
     nope_dim: int
     """Numbers of a head's key without position."""
     value_dim: int
@@ -95,7 +95,7 @@ class LatentAttention:
     """Which cached tokens are read; None: all."""
 
     def __post_init__(self) -> None:
-        check_counts(self, optional=("query_rank",), skipped=("gated", "selection"))
+        check_counts(self, optional=("query_rank", "rope_dim"), skipped=("gated", "selection"))
 
     @property
     def cached(self) -> int:
@@ -219,12 +219,14 @@ class Shape:
     fuse them with the rotation by positions."""
     streams: int = 1
     """Residual streams that every layer mixes (hyper-connections, arXiv 2512.24880); 1: a residual as usual."""
+    tables: int = 0
+    """Numbers of further tables of which a token reads a row (Gemma-4's embeddings per layer): held, hardly read."""
     stream_rank: int = 0
     """Rank of the products that mix them before both parts of a layer, on every GPU (Qwen3.8-Flash-Next); 0: mixed
     number by number."""
 
     def __post_init__(self) -> None:
-        check_counts(self, skipped=("layers", "tied", "stream_rank"))
+        check_counts(self, skipped=("layers", "tied", "tables", "stream_rank"))
         if not self.layers:
             raise ParameterError("layers", self.layers, "must hold at least one group of layers")
 
@@ -248,7 +250,7 @@ class Shape:
     def parameters(self) -> int:
         """Weights, norms and biases left out."""
         layers = sum(self._per_layer(group, active=False) * group.count for group in self.layers)
-        return self.embeddings + self.mixed + layers
+        return self.embeddings + self.tables + self.mixed + layers
 
     @property
     def active_parameters(self) -> int:
@@ -278,7 +280,7 @@ class Shape:
 
     def weight_bytes(self, precision: Precision) -> float:
         """Return the bytes of all weights, B."""
-        total = _EMBEDDING_BYTES * (self.embeddings + self.mixed)
+        total = _EMBEDDING_BYTES * (self.embeddings + self.tables + self.mixed)
         for group in self.layers:
             attention = group.attention.parameters_on(self.hidden, 1) * precision.attention_format.bytes_per_number
             total += group.count * attention

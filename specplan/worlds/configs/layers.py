@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from specplan.worlds.configs.families import Family
 from specplan.worlds.configs.fields import ConfigFields, checked_length, needed
-from specplan.worlds.configs.mixers import layer_kinds, mixers
+from specplan.worlds.configs.mixers import first_reading_layer, layer_kinds, mixers
 from theory.errors import SchemaError
 from theory.hardware.shapes import Dense, Experts, FeedForward, Layers, Mixer
 
@@ -52,6 +52,11 @@ def _joined(fields: ConfigFields, family: Family) -> Iterator[tuple[Mixer, FeedF
 
 
 def _feed_forwards(fields: ConfigFields, family: Family) -> list[FeedForward]:
+    """What follows the mixing in every layer.
+
+    The products by which a layer takes in its own embedding (Gemma-4: from the hidden state and the first embedding to
+    ``hidden_size_per_layer_input`` numbers, and back) have as many weights as that many columns of a gated layer.
+    """
     n = fields.num_hidden_layers
     if not fields.experts or family.mixture is False:
         if fields.experts and fields.experts > 1:
@@ -61,15 +66,28 @@ def _feed_forwards(fields: ConfigFields, family: Family) -> list[FeedForward]:
         only_shared = (
             family.mixture is None and fields.shared_size and not family.dense_beside
         )  # Granite 4 without experts
-        size = fields.shared_size if only_shared else needed(fields, "intermediate_size")
-        return [Dense(intermediate=size or 0, gated=family.gated)] * n
+        size = fields.shared_size or 0 if only_shared else _dense_size(fields)
+        wide, embedded = 2 if fields.use_double_wide_mlp else 1, fields.hidden_size_per_layer_input or 0
+        reading = first_reading_layer(fields)
+        return [
+            Dense(intermediate=(wide if i >= reading else 1) * size + embedded, gated=family.gated) for i in range(n)
+        ]
     experts = _experts(fields, family)
     mixed = _mixture_layers(fields)
     if len(mixed) == n:
         return [experts] * n
-    size = fields.intermediate_size_mlp or needed(fields, "intermediate_size")
+    size = fields.intermediate_size_mlp or _dense_size(fields)
     dense = Dense(intermediate=size, gated=family.gated)
     return [experts if i in mixed else dense for i in range(n)]
+
+
+def _dense_size(fields: ConfigFields) -> int:
+    """Columns of a dense feed-forward layer; LFM2's files tell 3/2 of them, to be rounded up to whole blocks."""
+    size = needed(fields, "intermediate_size")
+    if not fields.block_auto_adjust_ff_dim:
+        return size
+    block = needed(fields, "block_multiple_of")
+    return -(-int((fields.block_ffn_dim_multiplier or 1.0) * int(2 * size / 3)) // block) * block
 
 
 def _experts(fields: ConfigFields, family: Family) -> Experts:

@@ -20,9 +20,8 @@ _UNKNOWN = "a kind of layer that is not known"
 
 _TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "jamba", "bamba", "zamba", "zamba2", "plamo2"), _STATE),
-    **dict.fromkeys(("falcon_h1", "lfm2", "lfm2_moe", "rwkv", "rwkv7", "recurrent_gemma"), _STATE),
-    **dict.fromkeys(("minimax", "minimax_m1", "minimax_text_01", "MiniMaxText01", "MiniMaxM1"), _STATE),
-    **dict.fromkeys(("bailing_moe_linear", "olmo_hybrid", "xlstm"), _STATE),
+    **dict.fromkeys(("falcon_h1", "rwkv", "rwkv7", "recurrent_gemma"), _STATE),
+    **dict.fromkeys(("minimax", "olmo_hybrid", "xlstm"), _STATE),
     "minicpm4": _SPARSE,
     **dict.fromkeys(("t5", "mt5", "bart", "mbart", "whisper", "t5gemma", "pegasus", "marian"), _ENCODER),
     **dict.fromkeys(("mllama", "mllama_text_model"), _CROSS),
@@ -51,18 +50,21 @@ _HINTS: Final[Mapping[str, str]] = {
 """Fields that only models have which are not modelled; a null, false, zero or empty value does not count."""
 _MODELLED: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(("qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"), frozenset((_STATE,))),
-    **dict.fromkeys(("nemotron_h", "granitemoehybrid", "kimi_linear", "kimi_k3"), frozenset((_STATE,))),
+    **dict.fromkeys(("nemotron_h", "granitemoehybrid", "kimi_linear", "kimi_k3", "gigachat3_5"), frozenset((_STATE,))),
+    **dict.fromkeys(("minimax_m1", "minimax_text_01", "MiniMaxM1", "MiniMaxText01"), frozenset((_STATE,))),
+    **dict.fromkeys(("glm5_next", "glm5_next_text"), frozenset((_STATE, _SPARSE))),
+    "hy_v4": frozenset((_SPARSE,)),
     **dict.fromkeys(("qwen4_exp", "qwen4_exp_text"), frozenset((_STATE,))),
     **dict.fromkeys(
         ("deepseek_v32", "glm_moe_dsa", "deepseek_v4", "deepseek_v41", "deepseek_v41_text"), frozenset((_SPARSE,))
     ),
     **dict.fromkeys(("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"), frozenset((_SPARSE,))),
-    **dict.fromkeys(
-        ("gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text", "mimo_v2_flash", "mimo_v2"),
-        frozenset((_UNEQUAL,)),
-    ),
+    **dict.fromkeys(("mimo_v2_flash", "mimo_v2"), frozenset((_UNEQUAL,))),
     **dict.fromkeys(("step3p5", "step3p7"), frozenset((_UNEQUAL,))),
-    "gemma4_assistant": frozenset((_UNEQUAL, _SHARED)),
+    **dict.fromkeys(
+        ("gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text", "gemma4_assistant"),
+        frozenset((_UNEQUAL, _SHARED)),
+    ),
 }
 """What is modelled after all in a type that is read with these fields."""
 _NEAREST: Final[Mapping[str, str]] = {
@@ -102,7 +104,7 @@ def _reason(config: Mapping[str, Any]) -> str | None:
         if config.get(name) and reason not in modelled:
             return f"{name} says that it {reason}"
     softmax = config.get("attn_type_list")  # of MiniMax: 1 is attention with softmax, 0 is linear
-    if isinstance(softmax, list) and any(kind != 1 for kind in softmax):
+    if _STATE not in modelled and isinstance(softmax, list) and any(kind != 1 for kind in softmax):
         return f"attn_type_list says that it {_STATE}"
     for name in _LISTS:
         kinds = config.get(name)
