@@ -85,8 +85,9 @@ GB300), in int4 by 1.14 (A100); 0.65 times 0.6, the most of an iteration that pr
 _UNSERVED: Final = 1.5
 """Factor where only operators were measured on the GPU: of times per token with a GPU left out, 0.30 to 0.37."""
 _UNFITTED: Final = 0.5
-"""The least on GPUs known by their data sheets, gains apart, and of all where no measured row tells: where products mix
-streams, and over several machines; over slow links speculation was reported to lose (vllm-project/vllm#44697)."""
+"""The least on GPUs known by their data sheets, gains apart, and of all where no measured row tells: of layers that
+`theory.hardware.shapes.Shape.unmeasured` names, and over several machines; over slow links speculation was reported to
+lose (vllm-project/vllm#44697)."""
 _AMD: Final = 0.8
 """The least on AMD's GPUs for data centres: of the eleven rates that `gpus` has a factor from, one is off by 0.82, the
 others by 0.3 at most; MiniMax-M3 on MI355X in SGLang, not fitted, takes twice the time that is predicted."""
@@ -112,7 +113,7 @@ def half_width(quantity: str, model: PassModel, work: Work | None = None) -> flo
     mixing = _LEFT_OUT[model.shape.mixing]
     mixing = min(mixing, _MOST_OF_GAINS) if quantity == GAIN else mixing
     known = math.hypot(HALF_WIDTHS[quantity, _usual(quantity, model, work)], mixing, untimed)
-    unknown = model.parallel.pp > 1 or model.shape.stream_rank > 0
+    unknown = model.parallel.pp > 1 or bool(model.shape.unmeasured)
     if unknown or (not model.gpu.fitted and model.measured is None):
         known *= 2.0 if quantity == GAIN else 1.0
         least = _AMD if model.gpu.name in AMD and quantity != GAIN else _UNFITTED

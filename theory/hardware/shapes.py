@@ -269,6 +269,14 @@ class Shape:
         return any(isinstance(group.attention, Recurrent) for group in self.layers)
 
     @property
+    def unmeasured(self) -> tuple[str, ...]:
+        """What no measured row has: products that mix streams, embeddings per layer, kinds of states."""
+        kinds = [group.attention for group in self.layers]
+        states = {one.kind: f"layers of {one.kind}" for one in kinds if isinstance(one, Recurrent) and not one.measured}
+        streams = ("residual streams mixed by products",) if self.stream_rank else ()
+        return (*states.values(), *streams, *(("embeddings per layer",) if self.tables else ()))
+
+    @property
     def mixing(self) -> str:
         """``states`` if any layer keeps one, else ``compressed`` or ``sparse`` attention, or ``attention`` to all."""
         if self.has_states:

@@ -58,7 +58,8 @@ def counts(name: str) -> dict[tuple[str, str], int]:
         ("LiquidAI/LFM2-1.2B", {("convolution", "Dense"): 10, ("Attention", "Dense"): 6}),
         ("LiquidAI/LFM2-8B-A1B", {
             ("convolution", "Dense"): 2, ("convolution", "Experts"): 16, ("Attention", "Experts"): 6}),
-        ("inclusionAI/Ling-3.0-flash", {("kda", "Dense"): 2, ("kda", "Experts"): 33, ("LatentAttention", "Experts"): 7}),
+        ("inclusionAI/Ling-3.0-flash", {
+            ("kda", "Dense"): 2, ("kda", "Experts"): 33, ("LatentAttention", "Experts"): 7}),
         ("zai-org/GLM-5.3-Flash", {
             ("kda", "Dense"): 3, ("kda", "Experts"): 31, ("LatentAttention", "Experts"): 11}),
         ("MiniMaxAI/MiniMax-M1-80k", {("lightning", "Experts"): 70, ("Attention", "Experts"): 10}),
@@ -134,6 +135,14 @@ def test_layers_read_keys_and_embeddings_of_their_own() -> None:
     wrong = changed("google/gemma-4-E2B-it", num_kv_shared_layers=36)
     with pytest.raises(SchemaError, match="num_kv_shared_layers: 36 must be at most"):
         facts_of_config(wrong, name="x", where="x")
+
+
+@pytest.mark.parametrize("name", ["google/gemma-4-E2B-it", "LiquidAI/LFM2-1.2B", "MiniMaxAI/MiniMax-M1-80k"])
+def test_layers_that_nobody_measured_have_wide_intervals(name: str) -> None:
+    model = PassModel(gpu=gpu_named("H100"), shape=shape_of(name).shape)
+    assert half_width(ITERATION, model) == 0.5
+    known = PassModel(gpu=gpu_named("H100"), shape=shape_of("google/gemma-4-12B-it").shape)
+    assert half_width(ITERATION, known) < 0.1
 
 
 def test_states_of_convolutions_and_of_lightning_attention() -> None:

@@ -52,6 +52,11 @@ class Recurrent:
             raise ParameterError("heads", self.heads, f"must be a multiple of key_heads={self.key_heads}")
 
     @property
+    def measured(self) -> bool:
+        """Whether layers of this kind were measured, by themselves or served."""
+        return self.kind in ("gated-delta", "kda", "mamba2")
+
+    @property
     def state(self) -> int:
         """Numbers of the state of a sequence."""
         return self.heads * self.key_dim * self.value_dim
