@@ -138,7 +138,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         **dict.fromkeys(("llama", "glm", "granite", "helium", "internlm3", "seed_oss", "stablelm"), _DENSE),
         **dict.fromkeys(("olmo", "mimo", "exaone", "ministral3"), _DENSE),
         **dict.fromkeys(("glm4", "glm4v_text", "olmo2"), Family(norms=4)),
-        "hunyuan_v1_dense": _DENSE,
+        **dict.fromkeys(("hunyuan_v1_dense", "iquestcoder", "k2_horizon"), _DENSE),
         **dict.fromkeys(("ernie4_5", "smollm3", "cohere"), _TIED),
         **dict.fromkeys(("arcee", "apertus", "nemotron", "phi"), _UNGATED),
         "starcoder2": Family(gated=False, tied=True, windows="all"),
@@ -185,6 +185,9 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         **dict.fromkeys(("deepseek_v32", "glm_moe_dsa"), replace(_DEEPSEEK, index=True)),
         "hy_v4": replace(_DEEPSEEK, index=True, defaults={"first_k_dense_replace": 1, "mla_use_output_gate": True}),
         "axk1": replace(_DEEPSEEK, norms=3),
+        **dict.fromkeys(("mistral_large4", "mistral_large4_text"), replace(_DEEPSEEK, index=True)),
+        **dict.fromkeys(("mellum", "kolibri1"), _EXPERTS),
+        "olmo_hybrid": replace(_DELTA, gated_attention=False),
         **dict.fromkeys(("deepseek_v4", "deepseek_v41", "deepseek_v41_text"), _DEEPSEEK_V4),
         **dict.fromkeys(("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"), _MINIMAX_M3),
         **dict.fromkeys(("gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text"), _GEMMA4),
@@ -197,7 +200,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
 """Families by ``model_type``, of the language part where a file describes more."""
 REMOTE: Final = frozenset({
     "bailing_moe", "bailing_moe_v2", "exaone", "internlm3", "kimi_k2", "kimi_k25", "kimi_k3", "kimi_linear", "mimo",
-    "mimo_v2",
+    "mimo_v2", "k2_horizon",
 })  # fmt: skip
 """Types for whose configurations, or (Kimi) tokenizers, vLLM 0.32 and transformers 5.19 have no classes: the code is in
 the models' repositories (``auto_map``), and servers run it if they are told to."""

@@ -35,6 +35,9 @@ UNCOUNTED = {
     "google/gemma-4-12B-it-assistant": (0.40e9, 0.45e9),
     "LiquidAI/LFM2.5-8B-A1B": (8.35e9, 8.55e9),
     "LiquidAI/LFM3-1.7B": (1.65e9, 1.75e9),
+    "mistralai/Ministral-3-8B-Instruct-2512": (8.35e9, 8.55e9),
+    "allenai/Olmo-Hybrid-7B": (6.5e9, 7.5e9),
+    "IFM/K2-Horizon-7B": (8.9e9, 9.1e9),
     "meta-models/Muse-Glimmer-30B": (27.5e9, 28.5e9),
     "CohereLabs/North-Mini-Code-1.0": (29.5e9, 30.5e9),
     "poolside/Laguna-XS.2": (32.5e9, 33.5e9),
@@ -45,8 +48,9 @@ UNCOUNTED = {
 indexes; MiMo-7B's 7.83 billion are with a layer for further tokens, 0.21 billion; an assistant of Gemma-4 has 930 to
 945 MB in bf16; Qwen3.8-Flash-Next's 176 billion are with tables of n-grams, 16 of 20 million times 160; Gemma-4-E2B's
 5.1 billion are with encoders of images and sound, 0.45 billion, Muse-Glimmer's 30 billion with one of images, 1.9
-billion; LFM2.5-8B-A1B is LFM2-8B-A1B with 128,000 tokens; of the last two no published count was at hand, and only the
-reading of their sizes is tested."""
+billion; LFM2.5-8B-A1B is LFM2-8B-A1B with 128,000 tokens; Ministral-3-8B has one of images, 0.4 billion; K2-Horizon-7B
+is counted without embeddings, 2 billion; of the last two no published count was at hand, and only the reading of their
+sizes is tested."""
 
 
 @pytest.mark.parametrize("model", known_models(), ids=lambda model: model.names[0])
