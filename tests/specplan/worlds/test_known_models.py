@@ -104,10 +104,27 @@ def test_every_name_is_found_once_and_in_any_form() -> None:
         ("openai/gpt-oss-120b", Precision(experts="mxfp4")),
         ("meta-llama/Llama-3.1-405B-Instruct-FP8", Precision(weights="fp8", attention="bf16")),
         ("moonshotai/Kimi-K2-Thinking", Precision(experts="int4-group32")),
+        ("amd/Llama-3.3-70B-Instruct-FP8-KV", Precision(weights="fp8", cache="fp8")),
+        ("RedHatAI/Qwen3-8B-W4A16", Precision(weights="int4")),
+        ("cpatonn/Qwen3-Next-80B-A3B-Instruct-AWQ-4bit", Precision(weights="int4")),
     ],
 )
 def test_endings_say_how_weights_are_stored(name: str, precision: Precision) -> None:
     assert shape_of(name).precision == precision
+
+
+@pytest.mark.parametrize(
+    ("typed", "whose", "meant"),
+    [
+        ("unsloth/Qwen3-8B-GGUF:Q4_K_M", "llama.cpp's files", "Qwen/Qwen3-8B-AWQ"),
+        ("unsloth/Llama-3.3-70B-Instruct-bnb-4bit", "bitsandbytes' format", "meta-llama/Llama-3.3-70B-Instruct-AWQ"),
+        ("mlx-community/Qwen3-8B-4bit", "MLX's format", "Qwen/Qwen3-8B-AWQ"),
+    ],
+)
+def test_copies_for_other_engines_name_the_nearest_question(typed: str, whose: str, meant: str) -> None:
+    with pytest.raises(ParameterError, match=f"is in {whose}, whose times are not modelled.*a plan of {meant}"):
+        known_config(typed)
+    assert known_config(meant)
 
 
 @pytest.mark.parametrize(
