@@ -37,6 +37,7 @@ _RENAMED: Final[Mapping[str, str]] = {
     "DeepseekV4ForCausalLM": "deepseek_v4",  # copies in fp8 say deepseek_ref
     "DeepseekV41ForCausalLM": "deepseek_v41",
     "Gemma4AssistantForCausalLM": "gemma4_assistant",  # its layers, like the target's, say gemma4_text
+    "Gemma4UnifiedAssistantForCausalLM": "gemma4_assistant",
 }
 
 

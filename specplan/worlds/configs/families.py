@@ -138,7 +138,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         **dict.fromkeys(("llama", "glm", "granite", "helium", "internlm3", "seed_oss", "stablelm"), _DENSE),
         **dict.fromkeys(("olmo", "mimo", "exaone", "ministral3"), _DENSE),
         **dict.fromkeys(("glm4", "glm4v_text", "olmo2"), Family(norms=4)),
-        **dict.fromkeys(("hunyuan_v1_dense", "iquestcoder", "k2_horizon"), _DENSE),
+        **dict.fromkeys(("hunyuan_v1_dense", "iquestcoder", "k2_horizon", "nemotron-nas"), _DENSE),
         **dict.fromkeys(("ernie4_5", "smollm3", "cohere"), _TIED),
         **dict.fromkeys(("arcee", "apertus", "nemotron", "phi"), _UNGATED),
         "starcoder2": Family(gated=False, tied=True, windows="all"),
@@ -200,7 +200,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
 """Families by ``model_type``, of the language part where a file describes more."""
 REMOTE: Final = frozenset({
     "bailing_moe", "bailing_moe_v2", "exaone", "internlm3", "kimi_k2", "kimi_k25", "kimi_k3", "kimi_linear", "mimo",
-    "mimo_v2", "k2_horizon",
+    "mimo_v2", "k2_horizon", "nemotron-nas",
 })  # fmt: skip
 """Types for whose configurations, or (Kimi) tokenizers, vLLM 0.32 and transformers 5.19 have no classes: the code is in
 the models' repositories (``auto_map``), and servers run it if they are told to."""

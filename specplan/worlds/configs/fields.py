@@ -111,6 +111,23 @@ class OtherHeads(_Read):
     head_dim: Size
 
 
+class PartFields(_Read):
+    """A part of a layer of which ``block_configs`` tells: attention or feed-forward."""
+
+    no_op: _Flag = False
+    replace_with_linear: _Flag = False
+    n_heads_in_group: Size | None = None
+    window_length: Size | None = None
+    ffn_mult: Annotated[float, Field(gt=0.0, le=100.0)] | None = None
+
+
+class BlockFields(_Read):
+    """A layer of which ``block_configs`` tells (Nemotron's models found by a search)."""
+
+    attention: PartFields
+    ffn: PartFields
+
+
 class ConfigFields(_Read):
     """What is read of a ``config.json``; sizes are counts of numbers, None is what the file does not say."""
 
@@ -163,6 +180,7 @@ class ConfigFields(_Read):
     swa_head_dim: Size | None = None
     swa_v_head_dim: Size | None = None
     attention_other_setting: OtherHeads | None = None
+    block_configs: Annotated[list[BlockFields], Field(max_length=_MOST_LAYERS)] | None = None
 
     index_n_heads: Size | None = None
     index_head_dim: Size | None = None

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from specplan.worlds.configs.families import Family
 from specplan.worlds.configs.fields import ConfigFields, checked_length, needed
 from specplan.worlds.configs.mixers import first_reading_layer, layer_kinds, mixers
 from theory.errors import SchemaError
-from theory.hardware.shapes import Dense, Experts, FeedForward, Layers, Mixer
+from theory.hardware.shapes import Attention, Dense, Experts, FeedForward, Layers, Mixer
 
 __all__ = ["layer_groups"]
+
+_ROUNDED: Final = 256
+"""Columns of which feed-forward layers of ``block_configs`` have a multiple (``DeciLMConfig``)."""
 
 
 def layer_groups(fields: ConfigFields, family: Family) -> tuple[Layers, ...]:
@@ -22,13 +26,41 @@ def layer_groups(fields: ConfigFields, family: Family) -> tuple[Layers, ...]:
     SchemaError : a field that the layers need is missing, or two contradict each other; the text names it.
     """
     pairs: Sequence[tuple[Mixer, FeedForward | None]]
-    if family.paired:
+    if fields.block_configs is not None:
+        pairs = list(_searched(fields))
+    elif family.paired:
         pairs = list(zip(mixers(fields, family), _feed_forwards(fields, family), strict=True))
     else:
         pairs = list(_joined(fields, family))
     return tuple(
         Layers(count=count, attention=mixer, feed_forward=forward) for (mixer, forward), count in Counter(pairs).items()
     )
+
+
+def _searched(fields: ConfigFields) -> Iterator[tuple[Mixer, FeedForward | None]]:
+    """Layers that a search made unequal; what feeds forward without attention joins the layer before it."""
+    blocks = checked_length(fields.block_configs or (), fields.num_hidden_layers, "block_configs")
+    if blocks[0].attention.no_op:
+        raise SchemaError("block_configs: must begin with a layer that attends")
+    heads, mixer, size = fields.num_attention_heads, None, 0
+    for block in blocks:
+        attention, ffn = block.attention, block.ffn
+        if attention.replace_with_linear or ffn.replace_with_linear:
+            raise SchemaError("block_configs: replace_with_linear is not modelled")
+        if not attention.no_op:
+            if mixer is not None:
+                yield mixer, Dense(intermediate=size) if size else None
+            group, dim = attention.n_heads_in_group or 1, fields.head_dim or fields.hidden_size // heads
+            if heads % group:
+                raise SchemaError(f"block_configs: n_heads_in_group={group} must divide the {heads} heads")
+            mixer = Attention(heads=heads, kv_heads=heads // group, head_dim=dim, window=attention.window_length)
+            size = 0
+        if not ffn.no_op:
+            if ffn.ffn_mult is None:
+                raise SchemaError("block_configs: ffn_mult: missing")
+            size += -(-int(2 * ffn.ffn_mult * fields.hidden_size / 3) // _ROUNDED) * _ROUNDED
+    assert mixer is not None
+    yield mixer, Dense(intermediate=size) if size else None
 
 
 def _joined(fields: ConfigFields, family: Family) -> Iterator[tuple[Mixer, FeedForward | None]]:

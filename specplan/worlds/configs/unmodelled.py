@@ -27,7 +27,7 @@ _TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("t5", "mt5", "bart", "mbart", "whisper", "t5gemma", "pegasus", "marian"), _ENCODER),
     **dict.fromkeys(("mllama", "mllama_text_model"), _CROSS),
     **dict.fromkeys(("gemma3n", "gemma3n_text"), _SHARED),
-    **dict.fromkeys(("nemotron-nas", "nemotron_nas", "deci", "openelm"), _UNEQUAL),
+    **dict.fromkeys(("deci", "openelm"), _UNEQUAL),
     "step3": _UNEQUAL,
     "longcat_flash": _IDLE,
 }
@@ -62,7 +62,7 @@ _MODELLED: Final[Mapping[str, frozenset[str]]] = {
         ("deepseek_v32", "glm_moe_dsa", "deepseek_v4", "deepseek_v41", "deepseek_v41_text"), frozenset((_SPARSE,))
     ),
     **dict.fromkeys(("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"), frozenset((_SPARSE,))),
-    **dict.fromkeys(("mimo_v2_flash", "mimo_v2"), frozenset((_UNEQUAL,))),
+    **dict.fromkeys(("mimo_v2_flash", "mimo_v2", "nemotron-nas"), frozenset((_UNEQUAL,))),
     **dict.fromkeys(("step3p5", "step3p7"), frozenset((_UNEQUAL,))),
     **dict.fromkeys(
         ("gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text", "gemma4_assistant"),

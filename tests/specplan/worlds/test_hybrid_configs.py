@@ -145,6 +145,14 @@ def test_layers_that_nobody_measured_have_wide_intervals(name: str) -> None:
     assert half_width(ITERATION, known) < 0.1
 
 
+def test_layers_without_attention_join_those_before() -> None:
+    """Llama-3.3-Nemotron-Super: 49 of 80 layers attend; what the others feed forward counts all the same."""
+    shape = shape_of("nvidia/Llama-3_3-Nemotron-Super-49B-v1").shape
+    assert shape.n_layers == 49
+    assert {g.attention.kv_heads for g in shape.layers if isinstance(g.attention, Attention)} == {8}
+    assert shape.parameters == pytest.approx(49.87e9, rel=1e-3)
+
+
 def test_states_of_convolutions_and_of_lightning_attention() -> None:
     """LFM2: two numbers of each channel; lightning attention: a state of 128 x 128 a head in float32."""
     held = {
@@ -167,6 +175,29 @@ def test_states_of_convolutions_and_of_lightning_attention() -> None:
         ("inclusionAI/Ling-3.0-flash", {"layer_group_size": None}, "full_attention_interval: missing"),
         ("MiniMaxAI/MiniMax-M1-80k", {"full_attn_idxs": None, "attn_type_list": [0, 1]}, "attn_type_list: 2 entries"),
         ("google/gemma-4-E2B-it", {"layer_types": ["conv"] * 35}, "linear_attention is not known"),
+        ("mistralai/Mistral-Large-4-1T-A52B", {"kv_source_layers": [0, 0]}, "kv_source_layers says that it shares"),
+        ("nvidia/Llama-3_3-Nemotron-Super-49B-v1", {"num_hidden_layers": 79}, "block_configs: 80 entries"),
+        (
+            "nvidia/Llama-3_3-Nemotron-Super-49B-v1",
+            {"num_hidden_layers": 1, "block_configs": [{"attention": {"no_op": True}, "ffn": {"ffn_mult": 1.0}}]},
+            "must begin with a layer that attends",
+        ),
+        (
+            "nvidia/Llama-3_3-Nemotron-Super-49B-v1",
+            {"num_hidden_layers": 1, "block_configs": [{"attention": {"n_heads_in_group": 7}, "ffn": {"no_op": True}}]},
+            "n_heads_in_group=7 must divide",
+        ),
+        (
+            "nvidia/Llama-3_3-Nemotron-Super-49B-v1",
+            {"num_hidden_layers": 1, "block_configs": [{"attention": {}, "ffn": {}}]},
+            "ffn_mult: missing",
+        ),
+        (
+            "nvidia/Llama-3_3-Nemotron-Super-49B-v1",
+            {"num_hidden_layers": 1, "block_configs": [{"attention": {}, "ffn": {"replace_with_linear": True}}]},
+            "replace_with_linear is not modelled",
+        ),
+        ("IFM/K2-Horizon-7B", {"mova_num_experts": 64}, "mova_num_experts says that it makes values by experts"),
     ],
 )
 def test_new_kinds_of_layers_that_contradict_themselves(name: str, fields: dict[str, Any], message: str) -> None:
