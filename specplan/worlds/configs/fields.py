@@ -58,8 +58,9 @@ KIND_NAMES: Final = {
 
 def _kinds(value: Any) -> Any:
     """Return the kinds of layers under one name each."""
-    kinds = list(value) if isinstance(value, str | list) else value
-    return [KIND_NAMES.get(kind, kind) if isinstance(kind, str) else kind for kind in kinds] if kinds else value
+    if not isinstance(value, str | list) or not value:
+        return value
+    return [KIND_NAMES.get(kind, kind) if isinstance(kind, str) else kind for kind in value]
 
 
 LayerKind = Literal[

@@ -50,9 +50,12 @@ def _searched(fields: ConfigFields) -> Iterator[tuple[Mixer, FeedForward | None]
         if not attention.no_op:
             if mixer is not None:
                 yield mixer, Dense(intermediate=size) if size else None
-            group, dim = attention.n_heads_in_group or 1, fields.head_dim or fields.hidden_size // heads
-            if heads % group:
-                raise SchemaError(f"block_configs: n_heads_in_group={group} must divide the {heads} heads")
+            group = attention.n_heads_in_group or 1
+            if heads % group or fields.hidden_size % heads:
+                raise SchemaError(
+                    f"block_configs: n_heads_in_group={group} must divide the {heads} heads, and they the hidden size"
+                )
+            dim = fields.head_dim or fields.hidden_size // heads
             mixer = Attention(heads=heads, kv_heads=heads // group, head_dim=dim, window=attention.window_length)
             size = 0
         if not ffn.no_op:
@@ -119,7 +122,10 @@ def _dense_size(fields: ConfigFields) -> int:
     if not fields.block_auto_adjust_ff_dim:
         return size
     block = needed(fields, "block_multiple_of")
-    return -(-int((fields.block_ffn_dim_multiplier or 1.0) * int(2 * size / 3)) // block) * block
+    adjusted = int((fields.block_ffn_dim_multiplier or 1.0) * int(2 * size / 3))
+    if adjusted < 1:
+        raise SchemaError(f"block_ff_dim or intermediate_size: {size} leaves no columns")
+    return -(-adjusted // block) * block
 
 
 def _experts(fields: ConfigFields, family: Family) -> Experts:

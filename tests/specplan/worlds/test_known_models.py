@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from specplan.worlds.known_models import KnownModel, known_config, known_models
-from specplan.worlds.model_files import shape_of
+from specplan.worlds.model_files import facts_of_config, shape_of
 from theory.errors import ParameterError, SchemaError
 from theory.hardware.formats import Precision
 from theory.hardware.gpus import gpu_named
@@ -67,6 +67,25 @@ def test_parameters_are_as_published_or_the_model_is_refused(model: KnownModel) 
         assert least <= shape.parameters <= most
     else:
         assert shape.n_layers == 1, "only draft heads are published without a count"
+
+
+ODD: tuple[object, ...] = (
+    None, 0, -1, 1, 2, 7, 10**9, 1.5, "x", True, [], [0], [1, 2], {"a": 1}, ["conv"], ["full_attention"],
+)  # fmt: skip
+
+
+def test_a_field_that_makes_no_sense_gives_one_line_or_a_model() -> None:
+    """Each field of a model of each type replaced by each of these values: nothing else comes out."""
+    of_type = {model.config["model_type"]: model for model in reversed(known_models())}
+    for model in of_type.values():
+        for key in model.config:
+            for value in ODD:
+                try:
+                    facts = facts_of_config({**model.config, key: value}, name="x", where="x")
+                except SchemaError as error:
+                    assert "\n" not in str(error)
+                else:
+                    assert facts.shape.parameters > 0
 
 
 def test_a_pass_of_every_modelled_model_has_a_time() -> None:
