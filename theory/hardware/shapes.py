@@ -150,11 +150,13 @@ class Experts:
     shared: int = 0
     """Intermediate size of all shared experts together; 0: none."""
     gated: bool = True
+    idle: int = 0
+    """Further experts that compute nothing (LongCat-Flash); ``per_token`` is the mean of those that compute."""
     latent: int | None = None
     """Numbers that tokens are reduced to before routed experts, and widened from after them; None: not reduced."""
 
     def __post_init__(self) -> None:
-        check_counts(self, optional=("shared", "latent"), skipped=("gated",))
+        check_counts(self, optional=("shared", "idle", "latent"), skipped=("gated",))
         if self.per_token > self.count:
             raise ParameterError("per_token", self.per_token, f"must be at most the {self.count} experts")
 
@@ -173,11 +175,11 @@ class Experts:
 
     def parameters(self, hidden: int) -> int:
         """Weights of one layer, the router included."""
-        return self.routed(hidden, self.count) + self.common(hidden) + hidden * self.count
+        return self.routed(hidden, self.count) + self.common(hidden) + hidden * (self.count + self.idle)
 
     def active(self, hidden: int) -> int:
         """Weights that one token passes."""
-        return self.routed(hidden, self.per_token) + self.common(hidden) + hidden * self.count
+        return self.routed(hidden, self.per_token) + self.common(hidden) + hidden * (self.count + self.idle)
 
 
 FeedForward: TypeAlias = Dense | Experts
@@ -270,11 +272,13 @@ class Shape:
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
-        """What no measured row has: products that mix streams, embeddings per layer, kinds of states."""
+        """What no measured row has: kinds of states, products that mix streams, embeddings per layer, idle experts."""
         kinds = [group.attention for group in self.layers]
         states = {one.kind: f"layers of {one.kind}" for one in kinds if isinstance(one, Recurrent) and not one.measured}
         streams = ("residual streams mixed by products",) if self.stream_rank else ()
-        return (*states.values(), *streams, *(("embeddings per layer",) if self.tables else ()))
+        idle = any(isinstance(group.feed_forward, Experts) and group.feed_forward.idle for group in self.layers)
+        tables = ("embeddings per layer",) if self.tables else ()
+        return (*states.values(), *streams, *tables, *(("experts that compute nothing",) if idle else ()))
 
     @property
     def mixing(self) -> str:

@@ -40,6 +40,8 @@ class Family:
     """Of the layers that are not full attention: what mixes tokens; ``bailing``: delta or lightning attention."""
     paired: bool = True
     """Whether each layer mixes tokens and has a feed-forward part; else it has one of both (Nemotron-H)."""
+    doubled: bool = False
+    """Whether a layer attends twice, each time with a dense layer behind it, and has its experts beside the second."""
     index: bool = False
     """Whether full attention reads what an index of single tokens chooses."""
     gated_attention: bool = False
@@ -138,7 +140,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         **dict.fromkeys(("llama", "glm", "granite", "helium", "internlm3", "seed_oss", "stablelm"), _DENSE),
         **dict.fromkeys(("olmo", "mimo", "exaone", "ministral3"), _DENSE),
         **dict.fromkeys(("glm4", "glm4v_text", "olmo2"), Family(norms=4)),
-        **dict.fromkeys(("hunyuan_v1_dense", "iquestcoder", "k2_horizon", "nemotron-nas"), _DENSE),
+        **dict.fromkeys(("hunyuan_v1_dense", "iquestcoder", "k2_horizon", "nemotron-nas", "cwm"), _DENSE),
         **dict.fromkeys(("ernie4_5", "smollm3", "cohere"), _TIED),
         **dict.fromkeys(("arcee", "apertus", "nemotron", "phi"), _UNGATED),
         "starcoder2": Family(gated=False, tied=True, windows="all"),
@@ -184,6 +186,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         **dict.fromkeys(("muse_glimmer", "muse_glimmer_text"), Family(windows="all", gated_attention=True, norms=4)),
         **dict.fromkeys(("deepseek_v32", "glm_moe_dsa"), replace(_DEEPSEEK, index=True)),
         "hy_v4": replace(_DEEPSEEK, index=True, defaults={"first_k_dense_replace": 1, "mla_use_output_gate": True}),
+        "longcat_flash": replace(_DEEPSEEK, doubled=True, norms=2, defaults={}),
         "axk1": replace(_DEEPSEEK, norms=3),
         **dict.fromkeys(("mistral_large4", "mistral_large4_text"), replace(_DEEPSEEK, index=True)),
         **dict.fromkeys(("mellum", "kolibri1"), _EXPERTS),

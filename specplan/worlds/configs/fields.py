@@ -141,7 +141,7 @@ class ConfigFields(_Read):
     num_attention_heads_per_layer: Annotated[list[Size], Field(max_length=_MOST_LAYERS)] | None = None
     num_key_value_heads: Size | None = _named("num_key_value_heads", "multi_query_group_num", "num_attention_groups")
     head_dim: _Count | None = _named("head_dim", "attention_head_dim")
-    intermediate_size: _AlikeSize | None = _named("block_ff_dim", "intermediate_size")
+    intermediate_size: _AlikeSize | None = _named("block_ff_dim", "intermediate_size", "ffn_hidden_size")
     block_auto_adjust_ff_dim: _Flag | None = None
     block_ffn_dim_multiplier: Annotated[float, Field(gt=0.0, le=100.0)] | None = None
     block_multiple_of: Size | None = None
@@ -231,7 +231,10 @@ class ConfigFields(_Read):
         "top_k_experts",
         "moe_top_k",
     )
-    moe_intermediate_size: _AlikeSize | None = _named("moe_intermediate_size", "expert_hidden_dim")
+    moe_intermediate_size: _AlikeSize | None = _named(
+        "moe_intermediate_size", "expert_hidden_dim", "expert_ffn_hidden_size"
+    )
+    idle_experts: _Count | None = _named("zero_expert_num")
     shared_experts: _AlikeCount | None = _named(
         "n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from specplan.worlds.configs.families import Family
@@ -28,6 +29,8 @@ def layer_groups(fields: ConfigFields, family: Family) -> tuple[Layers, ...]:
     pairs: Sequence[tuple[Mixer, FeedForward | None]]
     if fields.block_configs is not None:
         pairs = list(_searched(fields))
+    elif family.doubled:
+        pairs = [pair for mixer in mixers(fields, family) for pair in _doubled(fields, family, mixer)]
     elif family.paired:
         pairs = list(zip(mixers(fields, family), _feed_forwards(fields, family), strict=True))
     else:
@@ -35,6 +38,14 @@ def layer_groups(fields: ConfigFields, family: Family) -> tuple[Layers, ...]:
     return tuple(
         Layers(count=count, attention=mixer, feed_forward=forward) for (mixer, forward), count in Counter(pairs).items()
     )
+
+
+def _doubled(fields: ConfigFields, family: Family, mixer: Mixer) -> list[tuple[Mixer, FeedForward | None]]:
+    """The halves of a layer: of the experts that a token asks, a share of theirs among all computes."""
+    experts, size, idle = _experts(fields, family), _dense_size(fields), fields.idle_experts or 0
+    computing = max(1, round(experts.per_token * experts.count / (experts.count + idle)))
+    beside = replace(experts, per_token=computing, shared=size, idle=idle)
+    return [(mixer, Dense(intermediate=size, gated=family.gated)), (mixer, beside)]
 
 
 def _searched(fields: ConfigFields) -> Iterator[tuple[Mixer, FeedForward | None]]:

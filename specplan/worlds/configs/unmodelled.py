@@ -29,7 +29,6 @@ _TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("gemma3n", "gemma3n_text"), _SHARED),
     **dict.fromkeys(("deci", "openelm"), _UNEQUAL),
     "step3": _UNEQUAL,
-    "longcat_flash": _IDLE,
 }
 
 _HINTS: Final[Mapping[str, str]] = {
@@ -57,6 +56,7 @@ _MODELLED: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(("glm5_next", "glm5_next_text"), frozenset((_STATE, _SPARSE))),
     **dict.fromkeys(("hy_v4", "mistral_large4", "mistral_large4_text"), frozenset((_SPARSE,))),
     "olmo_hybrid": frozenset((_STATE,)),
+    "longcat_flash": frozenset((_IDLE,)),
     **dict.fromkeys(("qwen4_exp", "qwen4_exp_text"), frozenset((_STATE,))),
     **dict.fromkeys(
         ("deepseek_v32", "glm_moe_dsa", "deepseek_v4", "deepseek_v41", "deepseek_v41_text"), frozenset((_SPARSE,))

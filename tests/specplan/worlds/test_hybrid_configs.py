@@ -64,6 +64,7 @@ def counts(name: str) -> dict[tuple[str, str], int]:
             ("kda", "Dense"): 3, ("kda", "Experts"): 31, ("LatentAttention", "Experts"): 11}),
         ("MiniMaxAI/MiniMax-M1-80k", {("lightning", "Experts"): 70, ("Attention", "Experts"): 10}),
         ("google/gemma-4-E2B-it", {("Attention", "Dense"): 35}),
+        ("meituan-longcat/LongCat-Flash-Chat", {("LatentAttention", "Dense"): 28, ("LatentAttention", "Experts"): 28}),
     ],
 )  # fmt: skip
 def test_layers_of_the_models_of_this_autumn(name: str, layers: dict[tuple[str, str], int]) -> None:
@@ -76,7 +77,8 @@ def test_active_parameters_are_those_of_the_names() -> None:
         ("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", 12e9), ("google/gemma-4-26B-A4B", 3.8e9),
         ("deepseek-ai/DeepSeek-V4.1-Flash", 16e9), ("inclusionAI/Ling-3.0-flash", 5.1e9),
         ("inclusionAI/Ling-3.0-tiny", 1.3e9), ("tencent/Hy4-preview", 49e9), ("LiquidAI/LFM2-8B-A1B", 1.5e9),
-        ("google/gemma-4-E2B-it", 2.3e9), ("google/gemma-4-E4B-it", 4.5e9), ("zai-org/GLM-5.3-Flash", 18e9),
+        ("meituan-longcat/LongCat-Flash-Chat", 27e9), ("google/gemma-4-E2B-it", 2.3e9),
+        ("google/gemma-4-E4B-it", 4.5e9), ("zai-org/GLM-5.3-Flash", 18e9),
     ):  # fmt: skip
         assert shape_of(name).shape.active_parameters == pytest.approx(active, rel=0.07), name
 
@@ -137,7 +139,7 @@ def test_layers_read_keys_and_embeddings_of_their_own() -> None:
         facts_of_config(wrong, name="x", where="x")
 
 
-@pytest.mark.parametrize("name", ["google/gemma-4-E2B-it", "LiquidAI/LFM2-1.2B", "MiniMaxAI/MiniMax-M1-80k"])
+@pytest.mark.parametrize("name", ["google/gemma-4-E2B-it", "LiquidAI/LFM2-1.2B", "meituan-longcat/LongCat-Flash-Chat"])
 def test_layers_that_nobody_measured_have_wide_intervals(name: str) -> None:
     model = PassModel(gpu=gpu_named("H100"), shape=shape_of(name).shape)
     assert half_width(ITERATION, model) == 0.5
@@ -197,6 +199,8 @@ def test_states_of_convolutions_and_of_lightning_attention() -> None:
             {"num_hidden_layers": 1, "block_configs": [{"attention": {}, "ffn": {"replace_with_linear": True}}]},
             "replace_with_linear is not modelled",
         ),
+        ("meituan-longcat/LongCat-Flash-Chat", {"moe_topk": 600}, "num_experts_per_tok: 600 must be in"),
+        ("Qwen/Qwen3-30B-A3B", {"zero_expert_num": 8}, "zero_expert_num says that it has experts that compute nothing"),
         ("IFM/K2-Horizon-7B", {"mova_num_experts": 64}, "mova_num_experts says that it makes values by experts"),
     ],
 )

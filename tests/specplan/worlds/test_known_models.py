@@ -41,6 +41,7 @@ UNCOUNTED = {
     "mistralai/Ministral-3-8B-Instruct-2512": (8.35e9, 8.55e9),
     "allenai/Olmo-Hybrid-7B": (6.5e9, 7.5e9),
     "IFM/K2-Horizon-7B": (8.9e9, 9.1e9),
+    "facebook/cwm": (31.4e9, 32.6e9),
     "Qwen/Qwen3.5-2B": (1.75e9, 2.25e9),
     "Qwen/Qwen3.5-4B": (3.75e9, 4.25e9),
     "meta-models/Muse-Glimmer-30B": (27.5e9, 28.5e9),
