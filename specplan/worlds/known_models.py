@@ -26,10 +26,16 @@ _SUFFIXES: Final[Mapping[str, Mapping[str, Any]]] = {
     "-fp8-dynamic": {"quant_method": "modelopt", "quant_algo": "FP8"},
     "-awq": {"quant_method": "awq", "bits": 4},
     "-awq-int4": {"quant_method": "awq", "bits": 4},
+    "-awq-4bit": {"quant_method": "awq", "bits": 4},
+    "-gptq": {"quant_method": "gptq", "bits": 4},
     "-gptq-int4": {"quant_method": "gptq", "bits": 4},
     "-gptq-int8": {"quant_method": "gptq", "bits": 8},
     "-quantized.w4a16": {"quant_method": "gptq", "bits": 4},
     "-quantized.w8a8": {"quant_method": "gptq", "bits": 8},
+    "-w4a16": {"quant_method": "gptq", "bits": 4},
+    "-int4": {"quant_method": "gptq", "bits": 4},
+    "-int8": {"quant_method": "gptq", "bits": 8},
+    "-fp8-kv": {"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_quant_algo": "FP8"},
     "-nvfp4": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
     "-nvfp4-v2": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
     "-fp4": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
@@ -39,6 +45,16 @@ _SUFFIXES: Final[Mapping[str, Mapping[str, Any]]] = {
     _PLAIN: {},
 }
 
+_ELSEWHERE: Final[Mapping[str, str]] = {
+    "-gguf": "llama.cpp's files",
+    "-unsloth-bnb-4bit": "bitsandbytes' format",
+    "-bnb-4bit": "bitsandbytes' format",
+    "-mlx-4bit": "MLX's format",
+    "-mlx-8bit": "MLX's format",
+    "-4bit": "MLX's format",
+    "-8bit": "MLX's format",
+}
+"""Endings of copies for other engines, or by kernels whose times nobody gave."""
 _NVIDIA: Final = {"kv_cache_quant_algo": "FP8"}
 """What NVIDIA's quantised checkpoints say besides (``hf_quant_config.json``): their cache is in fp8."""
 _BLOCK_FP8: Final[Mapping[str, Any]] = {"quant_method": "fp8", "weight_block_size": [128, 128]}
@@ -97,6 +113,14 @@ def known_config(name: str) -> tuple[str, dict[str, Any]]:
             if said:  # of modules that the publisher spares, others spare the same
                 config["quantization_config"] = {"ignore": published.get("ignore", []), **said}
             return known + name.strip()[-len(ending) :], config
+    asked_of = asked.partition(":")[0]  # behind it, which file of several
+    for ending, whose in _ELSEWHERE.items():
+        base = _unquantised(asked_of.removesuffix(ending)) if asked_of.endswith(ending) else None
+        if base is not None:
+            rule = f"is in {whose}, whose times are not modelled; the nearest question that can be answered: a plan of "
+            raise ParameterError(
+                "model", name, rule + f"{base[0].removesuffix('-BF16')}-AWQ (4 bits in vLLM or SGLang)"
+            )
     by_name = _by_name()
     short = asked.rpartition("/")[2]
     near = [one for one in by_name if short and short in one]  # a family, or a name that breaks off

@@ -37,6 +37,7 @@ _RENAMED: Final[Mapping[str, str]] = {
     "DeepseekV4ForCausalLM": "deepseek_v4",  # copies in fp8 say deepseek_ref
     "DeepseekV41ForCausalLM": "deepseek_v41",
     "Gemma4AssistantForCausalLM": "gemma4_assistant",  # its layers, like the target's, say gemma4_text
+    "Gemma4UnifiedAssistantForCausalLM": "gemma4_assistant",
 }
 
 
@@ -158,6 +159,9 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
         layers=layers,
         tied=tied,
         norms=family.norms,
+        tables=(fields.vocab_size_per_layer_input or 0)
+        * fields.num_hidden_layers
+        * (fields.hidden_size_per_layer_input or 0),
         streams=fields.hc_mult or 1,
         stream_rank=fields.hc_lowrank or 0,
     )

@@ -89,8 +89,8 @@ _TIMED: Final = 0.31
 """The least there, gains apart: 22 rates on RTX PRO 6000 and four on L40S, not fitted, are off by so much at most, one
 by more with two GPUs without NVLink (VALIDATION.md)."""
 _UNKNOWN: Final = 0.5
-"""The least where no measured row tells: where products mix streams, and over several machines; over slow links
-speculation was reported to lose (vllm-project/vllm#44697)."""
+"""The least where no measured row tells: of layers that `theory.hardware.shapes.Shape.unmeasured` names, and over several
+machines; over slow links speculation was reported to lose (vllm-project/vllm#44697)."""
 _SCALED: Final = 0.4
 """The least on GPUs known by their data sheets, gains apart: 0.30 holds 95 % of 97 rates of eleven of NVIDIA's that
 others measured, each GPU counting alike (VALIDATION.md, "From names"); Kimi-K3 on B300 is off by 0.39."""
@@ -123,7 +123,7 @@ def half_width(quantity: str, model: PassModel, work: Work | None = None) -> flo
     mixing = _LEFT_OUT[model.shape.mixing]
     mixing = min(mixing, _MOST_OF_GAINS) if quantity == GAIN else mixing
     known = math.hypot(HALF_WIDTHS[quantity, _usual(quantity, model, work)], mixing, untimed)
-    unknown = _UNKNOWN if model.parallel.pp > 1 or model.shape.stream_rank > 0 else 0.0
+    unknown = _UNKNOWN if model.parallel.pp > 1 or model.shape.unmeasured else 0.0
     scaled = not model.gpu.fitted and model.measured is None
     if unknown or scaled:
         least = 0.0 if quantity == GAIN or not scaled else _scaled(model.gpu, weights)

@@ -38,7 +38,7 @@ class Attention:
     values_are_keys: bool = False
     """Whether values are made of the keys' product; both are cached."""
     shared: bool = False
-    """Whether keys and values are another model's, so that none are made or kept."""
+    """Whether keys and values are another model's or an earlier layer's, so that none are made or kept."""
     selection: Selection | None = None
     """Which cached tokens are read; None: all, or the window."""
 
@@ -84,7 +84,7 @@ class LatentAttention:
     cache_rank: int
     """Numbers of the compressed keys and values (``kv_lora_rank``)."""
     rope_dim: int
-    """Numbers of the key that carries the position, shared by all heads."""
+    """Numbers of the key that carries the position, shared by all heads; 0: no key carries it."""
     nope_dim: int
     """Numbers of a head's key without position."""
     value_dim: int
@@ -95,7 +95,7 @@ class LatentAttention:
     """Which cached tokens are read; None: all."""
 
     def __post_init__(self) -> None:
-        check_counts(self, optional=("query_rank",), skipped=("gated", "selection"))
+        check_counts(self, optional=("query_rank", "rope_dim"), skipped=("gated", "selection"))
 
     @property
     def cached(self) -> int:
@@ -150,11 +150,13 @@ class Experts:
     shared: int = 0
     """Intermediate size of all shared experts together; 0: none."""
     gated: bool = True
+    idle: int = 0
+    """Further experts that compute nothing (LongCat-Flash); ``per_token`` is the mean of those that compute."""
     latent: int | None = None
     """Numbers that tokens are reduced to before routed experts, and widened from after them; None: not reduced."""
 
     def __post_init__(self) -> None:
-        check_counts(self, optional=("shared", "latent"), skipped=("gated",))
+        check_counts(self, optional=("shared", "idle", "latent"), skipped=("gated",))
         if self.per_token > self.count:
             raise ParameterError("per_token", self.per_token, f"must be at most the {self.count} experts")
 
@@ -173,11 +175,11 @@ class Experts:
 
     def parameters(self, hidden: int) -> int:
         """Weights of one layer, the router included."""
-        return self.routed(hidden, self.count) + self.common(hidden) + hidden * self.count
+        return self.routed(hidden, self.count) + self.common(hidden) + hidden * (self.count + self.idle)
 
     def active(self, hidden: int) -> int:
         """Weights that one token passes."""
-        return self.routed(hidden, self.per_token) + self.common(hidden) + hidden * self.count
+        return self.routed(hidden, self.per_token) + self.common(hidden) + hidden * (self.count + self.idle)
 
 
 FeedForward: TypeAlias = Dense | Experts
@@ -219,12 +221,14 @@ class Shape:
     fuse them with the rotation by positions."""
     streams: int = 1
     """Residual streams that every layer mixes (hyper-connections, arXiv 2512.24880); 1: a residual as usual."""
+    tables: int = 0
+    """Numbers of further tables of which a token reads a row (Gemma-4's embeddings per layer): held, hardly read."""
     stream_rank: int = 0
     """Rank of the products that mix them before both parts of a layer, on every GPU (Qwen3.8-Flash-Next); 0: mixed
     number by number."""
 
     def __post_init__(self) -> None:
-        check_counts(self, skipped=("layers", "tied", "stream_rank"))
+        check_counts(self, skipped=("layers", "tied", "tables", "stream_rank"))
         if not self.layers:
             raise ParameterError("layers", self.layers, "must hold at least one group of layers")
 
@@ -248,7 +252,7 @@ class Shape:
     def parameters(self) -> int:
         """Weights, norms and biases left out."""
         layers = sum(self._per_layer(group, active=False) * group.count for group in self.layers)
-        return self.embeddings + self.mixed + layers
+        return self.embeddings + self.tables + self.mixed + layers
 
     @property
     def active_parameters(self) -> int:
@@ -267,6 +271,16 @@ class Shape:
         return any(isinstance(group.attention, Recurrent) for group in self.layers)
 
     @property
+    def unmeasured(self) -> tuple[str, ...]:
+        """What no measured row has: kinds of states, products that mix streams, embeddings per layer, idle experts."""
+        kinds = [group.attention for group in self.layers]
+        states = {one.kind: f"layers of {one.kind}" for one in kinds if isinstance(one, Recurrent) and not one.measured}
+        streams = ("residual streams mixed by products",) if self.stream_rank else ()
+        idle = any(isinstance(group.feed_forward, Experts) and group.feed_forward.idle for group in self.layers)
+        tables = ("embeddings per layer",) if self.tables else ()
+        return (*states.values(), *streams, *tables, *(("experts that compute nothing",) if idle else ()))
+
+    @property
     def mixing(self) -> str:
         """``states`` if any layer keeps one, else ``compressed`` or ``sparse`` attention, or ``attention`` to all."""
         if self.has_states:
@@ -278,7 +292,7 @@ class Shape:
 
     def weight_bytes(self, precision: Precision) -> float:
         """Return the bytes of all weights, B."""
-        total = _EMBEDDING_BYTES * (self.embeddings + self.mixed)
+        total = _EMBEDDING_BYTES * (self.embeddings + self.tables + self.mixed)
         for group in self.layers:
             attention = group.attention.parameters_on(self.hidden, 1) * precision.attention_format.bytes_per_number
             total += group.count * attention

@@ -53,7 +53,7 @@ def weight_bytes_per_gpu(shape: Shape, precision: Precision, parallel: Parallel)
     >>> halves * 2 == shape.weight_bytes(Precision())
     True
     """
-    ends = shape.embeddings if parallel.pp == 1 else shape.hidden * shape.vocab
+    ends = shape.tables + (shape.embeddings if parallel.pp == 1 else shape.hidden * shape.vocab)
     layers = _EMBEDDING_BYTES * shape.mixed  # on every GPU
     for group in shape.layers:
         attention = group.attention.parameters_on(shape.hidden, parallel.tp)

@@ -213,8 +213,8 @@ def costs_from(plan: NamesPlan) -> Iterator[str]:
             f"no measured row uses more than one machine: {stages} pipeline stages are modelled, between which "
             f"{gpu.network / 1e9:.0f} GB/s a GPU and {1e6 * gpu.network_s:.0f} us a message are assumed"
         )
-    if deployment.target.facts.shape.stream_rank:
-        yield "no measured row mixes residual streams by products: these are taken to cost what others of their size do"
+    for what in deployment.target.facts.shape.unmeasured:
+        yield f"no measured row has {what}: these are taken to cost what others of their size do"
 
 
 def not_considered(plan: NamesPlan) -> Iterator[str]:

@@ -34,10 +34,14 @@ class Family:
 
     mixture: bool | None = False
     """Whether its files describe a mixture of experts; None: those do that name experts."""
-    mixing: Literal["attention", "gated-delta", "kda", "mamba2", "compressed"] = "attention"
-    """Of the layers that are not full attention: what mixes tokens."""
+    mixing: Literal[
+        "attention", "gated-delta", "kda", "mamba2", "lightning", "bailing", "convolution", "compressed"
+    ] = "attention"
+    """Of the layers that are not full attention: what mixes tokens; ``bailing``: delta or lightning attention."""
     paired: bool = True
     """Whether each layer mixes tokens and has a feed-forward part; else it has one of both (Nemotron-H)."""
+    doubled: bool = False
+    """Whether a layer attends twice, each time with a dense layer behind it, and has its experts beside the second."""
     index: bool = False
     """Whether full attention reads what an index of single tokens chooses."""
     gated_attention: bool = False
@@ -114,6 +118,14 @@ _GRANITE_HYBRID = Family(
 _KIMI_LINEAR = Family(
     mixing="kda", latent=True, mixture=True, defaults={"first_k_dense_replace": 0, "moe_layer_freq": 1}
 )
+_BAILING_HYBRID = Family(
+    mixing="bailing", latent=True, mixture=True, defaults={"first_k_dense_replace": 0, "moe_layer_freq": 1}
+)
+_LIGHTNING = Family(mixing="lightning", mixture=True, expert_size="intermediate_size")
+_LFM2 = Family(
+    mixing="convolution", tied=True,
+    defaults={"conv_L_cache": 3, "block_auto_adjust_ff_dim": True, "block_multiple_of": 256},
+)  # fmt: skip
 _GEMMA4 = Family(tied=True, mixture=None, dense_beside=True, norms=4, scaled_context=True)
 # its file does not count the layers for further tokens, of which vLLM drafts with one
 _MIMO2 = Family(
@@ -128,7 +140,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         **dict.fromkeys(("llama", "glm", "granite", "helium", "internlm3", "seed_oss", "stablelm"), _DENSE),
         **dict.fromkeys(("olmo", "mimo", "exaone", "ministral3"), _DENSE),
         **dict.fromkeys(("glm4", "glm4v_text", "olmo2"), Family(norms=4)),
-        "hunyuan_v1_dense": _DENSE,
+        **dict.fromkeys(("hunyuan_v1_dense", "iquestcoder", "k2_horizon", "nemotron-nas", "cwm"), _DENSE),
         **dict.fromkeys(("ernie4_5", "smollm3", "cohere"), _TIED),
         **dict.fromkeys(("arcee", "apertus", "nemotron", "phi"), _UNGATED),
         "starcoder2": Family(gated=False, tied=True, windows="all"),
@@ -164,7 +176,21 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         "nemotron_h": _NEMOTRON_H,
         "granitemoehybrid": _GRANITE_HYBRID,
         **dict.fromkeys(("kimi_linear", "kimi_k3"), _KIMI_LINEAR),
+        **dict.fromkeys(("glm5_next", "glm5_next_text"), replace(_KIMI_LINEAR, index=True)),
+        "bailing_hybrid": _BAILING_HYBRID,
+        **dict.fromkeys(("minimax_m1", "minimax_text_01", "MiniMaxM1", "MiniMaxText01"), _LIGHTNING),
+        "lfm2": _LFM2,
+        "lfm2_moe": replace(_LFM2, mixture=True, defaults={"conv_L_cache": 3, "num_dense_layers": 2}),
+        "lfm3": replace(_LFM2, norms=4, defaults={"conv_L_cache": 7}),
+        "gigachat3_5": replace(_DELTA, latent=True, mixture=True, gated_attention=False, norms=4),
+        **dict.fromkeys(("muse_glimmer", "muse_glimmer_text"), Family(windows="all", gated_attention=True, norms=4)),
         **dict.fromkeys(("deepseek_v32", "glm_moe_dsa"), replace(_DEEPSEEK, index=True)),
+        "hy_v4": replace(_DEEPSEEK, index=True, defaults={"first_k_dense_replace": 1, "mla_use_output_gate": True}),
+        "longcat_flash": replace(_DEEPSEEK, doubled=True, norms=2, defaults={}),
+        "axk1": replace(_DEEPSEEK, norms=3),
+        **dict.fromkeys(("mistral_large4", "mistral_large4_text"), replace(_DEEPSEEK, index=True)),
+        **dict.fromkeys(("mellum", "kolibri1"), _EXPERTS),
+        "olmo_hybrid": replace(_DELTA, gated_attention=False),
         **dict.fromkeys(("deepseek_v4", "deepseek_v41", "deepseek_v41_text"), _DEEPSEEK_V4),
         **dict.fromkeys(("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"), _MINIMAX_M3),
         **dict.fromkeys(("gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text"), _GEMMA4),
@@ -177,7 +203,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
 """Families by ``model_type``, of the language part where a file describes more."""
 REMOTE: Final = frozenset({
     "bailing_moe", "bailing_moe_v2", "exaone", "internlm3", "kimi_k2", "kimi_k25", "kimi_k3", "kimi_linear", "mimo",
-    "mimo_v2",
+    "mimo_v2", "k2_horizon", "nemotron-nas",
 })  # fmt: skip
 """Types for whose configurations, or (Kimi) tokenizers, vLLM 0.32 and transformers 5.19 have no classes: the code is in
 the models' repositories (``auto_map``), and servers run it if they are told to."""

@@ -46,6 +46,8 @@ KIND_NAMES: Final = {
     "mamba": "linear_attention",
     "mamba2": "linear_attention",
     "kda": "linear_attention",
+    "conv": "linear_attention",
+    "short_conv": "linear_attention",
     "-": "mlp",
     "E": "moe",
     "M": "linear_attention",
@@ -56,8 +58,9 @@ KIND_NAMES: Final = {
 
 def _kinds(value: Any) -> Any:
     """Return the kinds of layers under one name each."""
-    kinds = list(value) if isinstance(value, str | list) else value
-    return [KIND_NAMES.get(kind, kind) if isinstance(kind, str) else kind for kind in kinds] if kinds else value
+    if not isinstance(value, str | list) or not value:
+        return value
+    return [KIND_NAMES.get(kind, kind) if isinstance(kind, str) else kind for kind in value]
 
 
 LayerKind = Literal[
@@ -79,10 +82,10 @@ class _Read(BaseModel):
 
 
 class LinearFields(_Read):
-    """What ``linear_attn_config`` says of Kimi's delta attention; layers are counted from 1."""
+    """What ``linear_attn_config`` says of Kimi's delta attention; layers, where no other field tells them, from 1."""
 
-    kda_layers: _Layers
-    full_attn_layers: _Layers
+    kda_layers: _Layers = []
+    full_attn_layers: _Layers = []
     head_dim: Size
     num_heads: Size
     short_conv_kernel_size: Size
@@ -109,6 +112,23 @@ class OtherHeads(_Read):
     head_dim: Size
 
 
+class PartFields(_Read):
+    """A part of a layer of which ``block_configs`` tells: attention or feed-forward."""
+
+    no_op: _Flag = False
+    replace_with_linear: _Flag = False
+    n_heads_in_group: Size | None = None
+    window_length: Size | None = None
+    ffn_mult: Annotated[float, Field(gt=0.0, le=100.0)] | None = None
+
+
+class BlockFields(_Read):
+    """A layer of which ``block_configs`` tells (Nemotron's models found by a search)."""
+
+    attention: PartFields
+    ffn: PartFields
+
+
 class ConfigFields(_Read):
     """What is read of a ``config.json``; sizes are counts of numbers, None is what the file does not say."""
 
@@ -120,8 +140,11 @@ class ConfigFields(_Read):
     num_attention_heads: Size
     num_attention_heads_per_layer: Annotated[list[Size], Field(max_length=_MOST_LAYERS)] | None = None
     num_key_value_heads: Size | None = _named("num_key_value_heads", "multi_query_group_num", "num_attention_groups")
-    head_dim: Size | None = _named("head_dim", "attention_head_dim")
-    intermediate_size: _AlikeSize | None = None
+    head_dim: _Count | None = _named("head_dim", "attention_head_dim")
+    intermediate_size: _AlikeSize | None = _named("block_ff_dim", "intermediate_size", "ffn_hidden_size")
+    block_auto_adjust_ff_dim: _Flag | None = None
+    block_ffn_dim_multiplier: Annotated[float, Field(gt=0.0, le=100.0)] | None = None
+    block_multiple_of: Size | None = None
     tie_word_embeddings: _Flag | None = None
 
     max_position_embeddings: Annotated[int, Field(ge=1, le=_MOST_TOKENS, strict=True)] | None = _named(
@@ -141,13 +164,16 @@ class ConfigFields(_Read):
     kv_lora_rank: Size | None = None
     q_lora_rank: Size | None = None
     qk_nope_head_dim: Size | None = None
-    qk_rope_head_dim: Size | None = None
+    qk_rope_head_dim: _Count | None = None
     v_head_dim: Size | None = None
-    mla_use_output_gate: _Flag | None = None
+    mla_use_output_gate: _Flag | None = _named("mla_use_output_gate", "gated_attention")
 
     attn_output_gate: _Flag | None = None
     attention_k_eq_v: _Flag | None = None
     num_kv_shared_layers: _Count | None = None
+    use_double_wide_mlp: _Flag | None = None
+    hidden_size_per_layer_input: _Count | None = None
+    vocab_size_per_layer_input: _Count | None = None
     global_head_dim: Size | None = None
     num_global_key_value_heads: Size | None = None
     swa_num_attention_heads: Size | None = None
@@ -155,10 +181,12 @@ class ConfigFields(_Read):
     swa_head_dim: Size | None = None
     swa_v_head_dim: Size | None = None
     attention_other_setting: OtherHeads | None = None
+    block_configs: Annotated[list[BlockFields], Field(max_length=_MOST_LAYERS)] | None = None
 
     index_n_heads: Size | None = None
     index_head_dim: Size | None = None
     index_topk: Size | None = None
+    index_kpool: Size | None = None
     indexer_types: Annotated[list[Literal["full", "shared"]], Field(max_length=_MOST_LAYERS)] | None = None
     sparse_attention_config: SparseFields | None = None
     compress_ratios: Annotated[list[Literal[0, 1, 2, 4, 128]], Field(max_length=_MOST_LAYERS)] | None = None
@@ -174,17 +202,23 @@ class ConfigFields(_Read):
     hc_mult: Size | None = _named("hc_mult", "hc_count")
     hc_lowrank: Size | None = None
 
-    full_attention_interval: Size | None = None
+    full_attention_interval: Size | None = _named("full_attention_interval", "layer_group_size")
+    full_attention_layers: _Layers | None = _named("full_attn_idxs", "full_attention_layers")
+    attn_type_list: Annotated[list[Literal[0, 1]], Field(max_length=_MOST_LAYERS)] | None = None
     linear_num_key_heads: Size | None = None
     linear_num_value_heads: Size | None = None
     linear_key_head_dim: Size | None = None
     linear_value_head_dim: Size | None = None
     linear_attn_config: LinearFields | None = None
+    linear_num_heads: Size | None = None
+    linear_head_dim: Size | None = None
     mamba_heads: Size | None = _named("mamba_num_heads", "mamba_n_heads")
     mamba_head_dim: Size | None = _named("mamba_head_dim", "mamba_d_head")
     mamba_groups: Size | None = _named("n_groups", "mamba_n_groups")
     mamba_state: Size | None = _named("ssm_state_size", "mamba_d_state")
-    kernel: Size | None = _named("linear_conv_kernel_dim", "conv_kernel", "mamba_d_conv")
+    kernel: Size | None = _named(
+        "linear_conv_kernel_dim", "conv_kernel", "mamba_d_conv", "conv_L_cache", "short_conv_kernel_size"
+    )
     state_dtype: str | None = _named("mamba_ssm_cache_dtype", "mamba_ssm_dtype")
 
     experts: _AlikeCount | None = _named("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
@@ -197,7 +231,10 @@ class ConfigFields(_Read):
         "top_k_experts",
         "moe_top_k",
     )
-    moe_intermediate_size: _AlikeSize | None = _named("moe_intermediate_size", "expert_hidden_dim")
+    moe_intermediate_size: _AlikeSize | None = _named(
+        "moe_intermediate_size", "expert_hidden_dim", "expert_ffn_hidden_size"
+    )
+    idle_experts: _Count | None = _named("zero_expert_num")
     shared_experts: _AlikeCount | None = _named(
         "n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert"
     )
@@ -249,7 +286,7 @@ T = TypeVar("T")
 def needed(fields: ConfigFields, name: str) -> int:
     """Return a size; raise `SchemaError` where the file does not say it."""
     value = getattr(fields, name)
-    if value is None:
+    if not value:
         raise SchemaError(f"{name}: missing")
     return int(value)
 

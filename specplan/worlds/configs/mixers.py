@@ -13,7 +13,7 @@ from theory.hardware.mixers.sparse import CompressedAttention, Selection
 from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Attention, LatentAttention, Mixer
 
-__all__ = ["layer_kinds", "mixers", "windows"]
+__all__ = ["first_reading_layer", "layer_kinds", "mixers", "windows"]
 
 _SCALED_KEY: Final = 4.0
 """Bytes of the scale of an index key in fp8, B (vLLM, ``deepseek_v32`` indexer)."""
@@ -29,13 +29,13 @@ def mixers(fields: ConfigFields, family: Family) -> list[Mixer]:
     heads = checked_length(own, n, "num_attention_heads_per_layer")
     said = ["full"] * n if fields.indexer_types is None else fields.indexer_types
     indexers = checked_length(said, n, "indexer_types")
-    known: dict[tuple[LayerKind, int | None, bool, int], Mixer] = {}
+    known: dict[tuple[LayerKind, int | None, bool, int, bool], Mixer] = {}
     found = []
     for i, (kind, window) in enumerate(zip(kinds, windows(fields, family, kinds), strict=True)):
-        shares = indexers[i] == "shared"
-        key = kind, window, shares, heads[i]
+        shares, reads = indexers[i] == "shared", i >= first_reading_layer(fields)
+        key = kind, window, shares, heads[i], reads
         if key not in known:
-            told = fields.model_copy(update={"num_attention_heads": heads[i]})
+            told = fields.model_copy(update={"num_attention_heads": heads[i], "num_kv_shared_layers": int(reads)})
             known[key] = (
                 _recurrent(told, family)
                 if kind == "linear_attention"
@@ -45,27 +45,49 @@ def mixers(fields: ConfigFields, family: Family) -> list[Mixer]:
     return found
 
 
+def first_reading_layer(fields: ConfigFields) -> int:
+    """Return the first layer from which all read keys and values of earlier layers; the number of layers if none."""
+    shared = fields.num_kv_shared_layers or 0
+    if shared > fields.num_hidden_layers:
+        raise SchemaError(
+            f"num_kv_shared_layers: {shared} must be at most num_hidden_layers={fields.num_hidden_layers}"
+        )
+    return fields.num_hidden_layers - shared
+
+
 def layer_kinds(fields: ConfigFields, family: Family) -> list[LayerKind]:
     """Return the kind of every layer, as the file or the family tells it."""
-    n = fields.num_hidden_layers
-    linear = fields.linear_attn_config
-    sparse = fields.sparse_attention_config
+    n, sparse = fields.num_hidden_layers, fields.sparse_attention_config
     if fields.layer_types is not None:
         return list(checked_length(fields.layer_types, n, "layer_types"))
-    if linear is not None:
-        if sorted([*linear.kda_layers, *linear.full_attn_layers]) != list(range(1, n + 1)):
-            raise SchemaError(f"linear_attn_config: kda_layers and full_attn_layers must name each of 1 to {n} once")
-        return ["linear_attention" if i + 1 in linear.kda_layers else "full_attention" for i in range(n)]
+    if (attending := _attending(fields, family)) is not None:
+        return ["full_attention" if i in attending else "linear_attention" for i in range(n)]
     if sparse is not None:
         freq = checked_length(sparse.sparse_attention_freq, n, "sparse_attention_freq")
         return ["sparse_attention" if chosen else "full_attention" for chosen in freq]
     if fields.hybrid_layer_pattern is not None:
         pattern = checked_length(fields.hybrid_layer_pattern, n, "hybrid_layer_pattern")
         return ["sliding_attention" if windowed else "full_attention" for windowed in pattern]
-    if family.mixing == "gated-delta":
-        every = needed(fields, "full_attention_interval")
-        return ["linear_attention" if (i + 1) % every else "full_attention" for i in range(n)]
     return ["full_attention"] * n
+
+
+def _attending(fields: ConfigFields, family: Family) -> set[int] | None:
+    """Which layers attend where all others keep states; None: no field tells it."""
+    n, linear, whole = fields.num_hidden_layers, fields.linear_attn_config, fields.full_attention_layers
+    if whole is not None:
+        if unknown := [i for i in whole if i >= n]:
+            raise SchemaError(f"full_attention_layers or full_attn_idxs: {unknown[0]} must be below {n} layers")
+        return set(whole)
+    if fields.attn_type_list is not None:
+        return {i for i, kind in enumerate(checked_length(fields.attn_type_list, n, "attn_type_list")) if kind}
+    if linear is not None:
+        if sorted([*linear.kda_layers, *linear.full_attn_layers]) != list(range(1, n + 1)):
+            raise SchemaError(f"linear_attn_config: kda_layers and full_attn_layers must name each of 1 to {n} once")
+        return {i - 1 for i in linear.full_attn_layers}
+    if family.mixing in ("gated-delta", "bailing"):
+        every = needed(fields, "full_attention_interval")
+        return {i for i in range(n) if (i + 1) % every == 0}
+    return None
 
 
 def windows(fields: ConfigFields, family: Family, kinds: Sequence[str]) -> list[int | None]:
@@ -104,8 +126,8 @@ def windows(fields: ConfigFields, family: Family, kinds: Sequence[str]) -> list[
 
 def _recurrent(fields: ConfigFields, family: Family) -> Recurrent:
     state_bytes = 4.0 if fields.state_dtype == "float32" else 2.0
+    linear = fields.linear_attn_config
     if family.mixing == "kda":
-        linear = fields.linear_attn_config
         if linear is None:
             raise SchemaError("linear_attn_config: missing, this model_type has delta attention")
         size = linear.head_dim
@@ -113,6 +135,18 @@ def _recurrent(fields: ConfigFields, family: Family) -> Recurrent:
             kind="kda", heads=linear.num_heads, key_heads=linear.num_heads, key_dim=size, value_dim=size,
             kernel=linear.short_conv_kernel_size, state_bytes=4.0, full_gate=linear.use_full_rank_gate,
         )  # fmt: skip
+    if family.mixing in ("bailing", "lightning"):  # Ling-3.0 has delta attention, known by its short convolution
+        n, size = fields.num_attention_heads, needed(fields, "head_dim")
+        delta = family.mixing == "bailing" and fields.kernel is not None
+        return Recurrent(
+            kind="kda" if delta else "lightning", heads=n, key_heads=n, key_dim=size, value_dim=size,
+            kernel=fields.kernel or 1, state_bytes=4.0, full_gate=delta,
+        )  # fmt: skip
+    if family.mixing == "convolution":
+        n, kernel = fields.hidden_size, fields.kernel or 0
+        if kernel < 2:
+            raise SchemaError(f"conv_L_cache: {kernel} must be at least 2, or nothing is kept")
+        return Recurrent(kind="convolution", heads=n, key_heads=n, key_dim=kernel - 1, value_dim=1, kernel=kernel)
     kernel = fields.kernel or 4
     if family.mixing == "mamba2":
         heads, groups = needed(fields, "mamba_heads"), needed(fields, "mamba_groups")
@@ -154,7 +188,7 @@ def _attention(fields: ConfigFields, family: Family, kind: LayerKind, window: in
     return LatentAttention(
         heads=fields.num_attention_heads,
         cache_rank=fields.kv_lora_rank,
-        rope_dim=needed(fields, "qk_rope_head_dim"),
+        rope_dim=needed(fields, "qk_rope_head_dim") if fields.qk_rope_head_dim != 0 else 0,
         nope_dim=needed(fields, "qk_nope_head_dim"),
         value_dim=needed(fields, "v_head_dim"),
         query_rank=fields.q_lora_rank,
@@ -188,7 +222,7 @@ def _grouped(fields: ConfigFields, family: Family, window: int | None, selection
 
 def _heads(fields: ConfigFields, *, windowed: bool) -> tuple[int, int, int, int | None]:
     """Heads, heads of keys, numbers of a key and of a value: layers with a window may have their own."""
-    heads, kv_heads, head_dim = fields.num_attention_heads, fields.num_key_value_heads, fields.head_dim
+    heads, kv_heads, head_dim = fields.num_attention_heads, fields.num_key_value_heads, fields.head_dim or None
     value_dim = fields.v_head_dim
     if windowed:
         heads, kv_heads = fields.swa_num_attention_heads or heads, fields.swa_num_key_value_heads or kv_heads
@@ -207,13 +241,13 @@ def _heads(fields: ConfigFields, *, windowed: bool) -> tuple[int, int, int, int 
 
 
 def _tokens(fields: ConfigFields, *, shares: bool) -> Selection:
-    """The index of DeepSeek's sparse attention, its keys in fp8 with a scale."""
+    """The index of DeepSeek's sparse attention, its keys in fp8 with a scale; GLM-5.3-Flash has one of a few tokens."""
     dim = needed(fields, "index_head_dim")
     return Selection(
         heads=0 if shares else needed(fields, "index_n_heads"),
         dim=dim,
         entries=needed(fields, "index_topk"),
-        key_bytes=dim + _SCALED_KEY,
+        key_bytes=(dim + _SCALED_KEY) / (fields.index_kpool or 1),
         query_rank=fields.q_lora_rank,
     )
 

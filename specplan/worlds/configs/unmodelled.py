@@ -16,20 +16,19 @@ _CROSS = "attends across to images"
 _UNEQUAL = "has layers of different sizes or without attention"
 _SHARED = "shares caches between layers or reads embeddings per layer"
 _IDLE = "has experts that compute nothing"
+_VALUES = "makes values by experts"
 _UNKNOWN = "a kind of layer that is not known"
 
 _TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "jamba", "bamba", "zamba", "zamba2", "plamo2"), _STATE),
-    **dict.fromkeys(("falcon_h1", "lfm2", "lfm2_moe", "rwkv", "rwkv7", "recurrent_gemma"), _STATE),
-    **dict.fromkeys(("minimax", "minimax_m1", "minimax_text_01", "MiniMaxText01", "MiniMaxM1"), _STATE),
-    **dict.fromkeys(("bailing_moe_linear", "olmo_hybrid", "xlstm"), _STATE),
+    **dict.fromkeys(("falcon_h1", "rwkv", "rwkv7", "recurrent_gemma"), _STATE),
+    **dict.fromkeys(("minimax", "xlstm"), _STATE),
     "minicpm4": _SPARSE,
     **dict.fromkeys(("t5", "mt5", "bart", "mbart", "whisper", "t5gemma", "pegasus", "marian"), _ENCODER),
     **dict.fromkeys(("mllama", "mllama_text_model"), _CROSS),
     **dict.fromkeys(("gemma3n", "gemma3n_text"), _SHARED),
-    **dict.fromkeys(("nemotron-nas", "nemotron_nas", "deci", "openelm"), _UNEQUAL),
+    **dict.fromkeys(("deci", "openelm"), _UNEQUAL),
     "step3": _UNEQUAL,
-    "longcat_flash": _IDLE,
 }
 
 _HINTS: Final[Mapping[str, str]] = {
@@ -47,22 +46,28 @@ _HINTS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("swa_num_key_value_heads", "swa_num_attention_heads", "swa_head_dim"), _UNEQUAL),
     **dict.fromkeys(("global_head_dim", "num_global_key_value_heads"), _UNEQUAL),
     **dict.fromkeys(("zero_expert_num", "num_zero_experts"), _IDLE),
+    "mova_num_experts": _VALUES,
 }
 """Fields that only models have which are not modelled; a null, false, zero or empty value does not count."""
 _MODELLED: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(("qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"), frozenset((_STATE,))),
-    **dict.fromkeys(("nemotron_h", "granitemoehybrid", "kimi_linear", "kimi_k3"), frozenset((_STATE,))),
+    **dict.fromkeys(("nemotron_h", "granitemoehybrid", "kimi_linear", "kimi_k3", "gigachat3_5"), frozenset((_STATE,))),
+    **dict.fromkeys(("minimax_m1", "minimax_text_01", "MiniMaxM1", "MiniMaxText01"), frozenset((_STATE,))),
+    **dict.fromkeys(("glm5_next", "glm5_next_text"), frozenset((_STATE, _SPARSE))),
+    **dict.fromkeys(("hy_v4", "mistral_large4", "mistral_large4_text"), frozenset((_SPARSE,))),
+    "olmo_hybrid": frozenset((_STATE,)),
+    "longcat_flash": frozenset((_IDLE,)),
     **dict.fromkeys(("qwen4_exp", "qwen4_exp_text"), frozenset((_STATE,))),
     **dict.fromkeys(
         ("deepseek_v32", "glm_moe_dsa", "deepseek_v4", "deepseek_v41", "deepseek_v41_text"), frozenset((_SPARSE,))
     ),
     **dict.fromkeys(("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"), frozenset((_SPARSE,))),
-    **dict.fromkeys(
-        ("gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text", "mimo_v2_flash", "mimo_v2"),
-        frozenset((_UNEQUAL,)),
-    ),
+    **dict.fromkeys(("mimo_v2_flash", "mimo_v2", "nemotron-nas"), frozenset((_UNEQUAL,))),
     **dict.fromkeys(("step3p5", "step3p7"), frozenset((_UNEQUAL,))),
-    "gemma4_assistant": frozenset((_UNEQUAL, _SHARED)),
+    **dict.fromkeys(
+        ("gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text", "gemma4_assistant"),
+        frozenset((_UNEQUAL, _SHARED)),
+    ),
 }
 """What is modelled after all in a type that is read with these fields."""
 _NEAREST: Final[Mapping[str, str]] = {
@@ -72,6 +77,7 @@ _NEAREST: Final[Mapping[str, str]] = {
     _CROSS: "a text model of the same family",
     _UNEQUAL: "stepfun-ai/Step-3.7-Flash or XiaomiMiMo/MiMo-V2-Flash, whose layers differ too",
     _IDLE: "a mixture of experts that all compute, such as deepseek-ai/DeepSeek-V3.2",
+    _VALUES: "Qwen/Qwen3-30B-A3B or another mixture of experts with as many active parameters",
     _ENCODER: "a decoder alone, such as Qwen/Qwen3-8B",
     _UNKNOWN: "a copy of the file in which such layers are of the known kind that is most like them "
     "(full_attention, sliding_attention, linear_attention)",
@@ -102,8 +108,11 @@ def _reason(config: Mapping[str, Any]) -> str | None:
         if config.get(name) and reason not in modelled:
             return f"{name} says that it {reason}"
     softmax = config.get("attn_type_list")  # of MiniMax: 1 is attention with softmax, 0 is linear
-    if isinstance(softmax, list) and any(kind != 1 for kind in softmax):
+    if _STATE not in modelled and isinstance(softmax, list) and any(kind != 1 for kind in softmax):
         return f"attn_type_list says that it {_STATE}"
+    sources = config.get("kv_source_layers")  # of Mistral-Large-4: each layer its own, unless they share
+    if isinstance(sources, list) and sources != list(range(len(sources))):
+        return f"kv_source_layers says that it {_SHARED}"
     for name in _LISTS:
         kinds = config.get(name)
         for kind in kinds if isinstance(kinds, list | str) else ():

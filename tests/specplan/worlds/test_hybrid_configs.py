@@ -55,6 +55,16 @@ def counts(name: str) -> dict[tuple[str, str], int]:
         ("deepseek-ai/DeepSeek-V4.1-Flash", {("CompressedAttention", "Experts"): 40}),
         ("MiniMaxAI/MiniMax-M3", {("Attention", "Dense"): 3, ("Attention", "Experts"): 57}),
         ("Qwen/Qwen3.8-Flash-Next", {("gated-delta", "Experts"): 36, ("Attention", "Experts"): 12}),
+        ("LiquidAI/LFM2-1.2B", {("convolution", "Dense"): 10, ("Attention", "Dense"): 6}),
+        ("LiquidAI/LFM2-8B-A1B", {
+            ("convolution", "Dense"): 2, ("convolution", "Experts"): 16, ("Attention", "Experts"): 6}),
+        ("inclusionAI/Ling-3.0-flash", {
+            ("kda", "Dense"): 2, ("kda", "Experts"): 33, ("LatentAttention", "Experts"): 7}),
+        ("zai-org/GLM-5.3-Flash", {
+            ("kda", "Dense"): 3, ("kda", "Experts"): 31, ("LatentAttention", "Experts"): 11}),
+        ("MiniMaxAI/MiniMax-M1-80k", {("lightning", "Experts"): 70, ("Attention", "Experts"): 10}),
+        ("google/gemma-4-E2B-it", {("Attention", "Dense"): 35}),
+        ("meituan-longcat/LongCat-Flash-Chat", {("LatentAttention", "Dense"): 28, ("LatentAttention", "Experts"): 28}),
     ],
 )  # fmt: skip
 def test_layers_of_the_models_of_this_autumn(name: str, layers: dict[tuple[str, str], int]) -> None:
@@ -65,7 +75,10 @@ def test_active_parameters_are_those_of_the_names() -> None:
     for name, active in (
         ("Qwen/Qwen3.5-122B-A10B", 10e9), ("Qwen/Qwen3.5-397B-A17B", 17e9), ("XiaomiMiMo/MiMo-V2-Flash", 15e9),
         ("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", 12e9), ("google/gemma-4-26B-A4B", 3.8e9),
-        ("deepseek-ai/DeepSeek-V4.1-Flash", 16e9),
+        ("deepseek-ai/DeepSeek-V4.1-Flash", 16e9), ("inclusionAI/Ling-3.0-flash", 5.1e9),
+        ("inclusionAI/Ling-3.0-tiny", 1.3e9), ("tencent/Hy4-preview", 49e9), ("LiquidAI/LFM2-8B-A1B", 1.5e9),
+        ("meituan-longcat/LongCat-Flash-Chat", 27e9), ("google/gemma-4-E2B-it", 2.3e9),
+        ("google/gemma-4-E4B-it", 4.5e9), ("zai-org/GLM-5.3-Flash", 18e9),
     ):  # fmt: skip
         assert shape_of(name).shape.active_parameters == pytest.approx(active, rel=0.07), name
 
@@ -103,6 +116,98 @@ def test_windows_may_have_heads_of_their_own() -> None:
     assert {(a.kv_heads, a.head_dim, a.values_are_keys) for a in whole if isinstance(a, Attention)} == {
         (16, 256, False), (4, 512, True),
     }  # fmt: skip
+
+
+def test_layers_read_keys_and_embeddings_of_their_own() -> None:
+    """Gemma-4-E2B: 15 of 35 layers make keys, the others are twice as wide; rows of a table are added in all."""
+    shape = shape_of("google/gemma-4-E2B-it").shape
+    found = {
+        (g.attention.shared, g.attention.window, g.feed_forward.intermediate): g.count
+        for g in shape.layers
+        if isinstance(g.attention, Attention) and isinstance(g.feed_forward, Dense)
+    }
+    assert found == {
+        (False, 512, 6144 + 256): 12, (False, None, 6144 + 256): 3,
+        (True, 512, 12288 + 256): 16, (True, None, 12288 + 256): 4,
+    }  # fmt: skip
+    assert shape.tables == 262144 * 35 * 256
+    assert shape.active_parameters == shape.parameters - shape.tables
+    grown = shape.cache_bytes(9000.0, Precision()) - shape.cache_bytes(8000.0, Precision())
+    assert grown == 1000 * 3 * 2 * 512 * 2, "three layers keep what is older than the window"
+    wrong = changed("google/gemma-4-E2B-it", num_kv_shared_layers=36)
+    with pytest.raises(SchemaError, match="num_kv_shared_layers: 36 must be at most"):
+        facts_of_config(wrong, name="x", where="x")
+
+
+@pytest.mark.parametrize("name", ["google/gemma-4-E2B-it", "LiquidAI/LFM2-1.2B", "meituan-longcat/LongCat-Flash-Chat"])
+def test_layers_that_nobody_measured_have_wide_intervals(name: str) -> None:
+    model = PassModel(gpu=gpu_named("H100"), shape=shape_of(name).shape)
+    assert half_width(ITERATION, model) == 0.5
+    known = PassModel(gpu=gpu_named("H100"), shape=shape_of("google/gemma-4-12B-it").shape)
+    assert half_width(ITERATION, known) < 0.1
+
+
+def test_layers_without_attention_join_those_before() -> None:
+    """Llama-3.3-Nemotron-Super: 49 of 80 layers attend; what the others feed forward counts all the same."""
+    shape = shape_of("nvidia/Llama-3_3-Nemotron-Super-49B-v1").shape
+    assert shape.n_layers == 49
+    assert {g.attention.kv_heads for g in shape.layers if isinstance(g.attention, Attention)} == {8}
+    assert shape.parameters == pytest.approx(49.87e9, rel=1e-3)
+
+
+def test_states_of_convolutions_and_of_lightning_attention() -> None:
+    """LFM2: two numbers of each channel; lightning attention: a state of 128 x 128 a head in float32."""
+    held = {
+        name: {g.attention.held(0.0) for g in shape_of(name).shape.layers if isinstance(g.attention, Recurrent)}
+        for name in ("LiquidAI/LFM2-1.2B", "MiniMaxAI/MiniMax-M1-80k")
+    }
+    assert held == {"LiquidAI/LFM2-1.2B": {2 * 2048 * 2.0}, "MiniMaxAI/MiniMax-M1-80k": {64 * 128 * 128 * 4.0}}
+    older = changed("inclusionAI/Ling-3.0-flash", short_conv_kernel_size=None)
+    kinds = {g.attention.kind for g in facts_of_config(older, name="x", where="x").shape.layers[:2]}
+    assert kinds == {"lightning"}, "Ling-2.5's files name no short convolution"
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "message"),
+    [
+        ("LiquidAI/LFM2-1.2B", {"full_attn_idxs": [2, 16]}, "full_attn_idxs: 16 must be below 16 layers"),
+        ("LiquidAI/LFM2-1.2B", {"block_multiple_of": "256"}, "block_multiple_of"),
+        ("LiquidAI/LFM2-1.2B", {"conv_L_cache": 0}, "conv_L_cache"),
+        ("LiquidAI/LFM2-1.2B", {"conv_L_cache": 1}, "conv_L_cache"),
+        ("inclusionAI/Ling-3.0-flash", {"layer_group_size": None}, "full_attention_interval: missing"),
+        ("MiniMaxAI/MiniMax-M1-80k", {"full_attn_idxs": None, "attn_type_list": [0, 1]}, "attn_type_list: 2 entries"),
+        ("google/gemma-4-E2B-it", {"layer_types": ["conv"] * 35}, "linear_attention is not known"),
+        ("mistralai/Mistral-Large-4-1T-A52B", {"kv_source_layers": [0, 0]}, "kv_source_layers says that it shares"),
+        ("nvidia/Llama-3_3-Nemotron-Super-49B-v1", {"num_hidden_layers": 79}, "block_configs: 80 entries"),
+        (
+            "nvidia/Llama-3_3-Nemotron-Super-49B-v1",
+            {"num_hidden_layers": 1, "block_configs": [{"attention": {"no_op": True}, "ffn": {"ffn_mult": 1.0}}]},
+            "must begin with a layer that attends",
+        ),
+        (
+            "nvidia/Llama-3_3-Nemotron-Super-49B-v1",
+            {"num_hidden_layers": 1, "block_configs": [{"attention": {"n_heads_in_group": 7}, "ffn": {"no_op": True}}]},
+            "n_heads_in_group=7 must divide",
+        ),
+        (
+            "nvidia/Llama-3_3-Nemotron-Super-49B-v1",
+            {"num_hidden_layers": 1, "block_configs": [{"attention": {}, "ffn": {}}]},
+            "ffn_mult: missing",
+        ),
+        (
+            "nvidia/Llama-3_3-Nemotron-Super-49B-v1",
+            {"num_hidden_layers": 1, "block_configs": [{"attention": {}, "ffn": {"replace_with_linear": True}}]},
+            "replace_with_linear is not modelled",
+        ),
+        ("meituan-longcat/LongCat-Flash-Chat", {"moe_topk": 600}, "num_experts_per_tok: 600 must be in"),
+        ("Qwen/Qwen3-30B-A3B", {"zero_expert_num": 8}, "zero_expert_num says that it has experts that compute nothing"),
+        ("IFM/K2-Horizon-7B", {"mova_num_experts": 64}, "mova_num_experts says that it makes values by experts"),
+    ],
+)
+def test_new_kinds_of_layers_that_contradict_themselves(name: str, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(SchemaError, match=message) as caught:
+        facts_of_config(changed(name, **fields), name="x", where="x")
+    assert "\n" not in str(caught.value)
 
 
 def test_indexes_are_shared_where_the_file_says_it() -> None:

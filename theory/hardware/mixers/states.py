@@ -10,14 +10,16 @@ from theory.hardware.mixers.counts import check_counts
 
 __all__ = ["Recurrence", "Recurrent"]
 
-Recurrence: TypeAlias = Literal["gated-delta", "kda", "mamba2"]
+Recurrence: TypeAlias = Literal["gated-delta", "kda", "mamba2", "lightning", "convolution"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recurrent:
     """A layer with a state for each sequence.
 
-    Gated delta nets (arXiv 2412.06464), Kimi's delta attention (arXiv 2510.26692), Mamba-2 (arXiv 2405.21060).
+    Gated delta nets (arXiv 2412.06464), Kimi's delta attention (arXiv 2510.26692), Mamba-2 (arXiv 2405.21060),
+    lightning attention (arXiv 2501.08313), whose heads forget at fixed rates and have a gate, and LFM2's short
+    convolution (transformers, ``lfm2``): each channel is a head with one value, its state the last ``key_dim`` numbers.
 
     >>> layer = Recurrent(kind="gated-delta", heads=32, key_heads=16, key_dim=128, value_dim=128, state_bytes=4.0)
     >>> layer.state, layer.held(0.0)  # Qwen3.5-35B-A3B: 2 MiB for each sequence and layer, and 48 KiB of convolution
@@ -50,6 +52,11 @@ class Recurrent:
             raise ParameterError("heads", self.heads, f"must be a multiple of key_heads={self.key_heads}")
 
     @property
+    def measured(self) -> bool:
+        """Whether layers of this kind were measured, by themselves or served."""
+        return self.kind in ("gated-delta", "kda", "mamba2")
+
+    @property
     def state(self) -> int:
         """Numbers of the state of a sequence."""
         return self.heads * self.key_dim * self.value_dim
@@ -57,7 +64,12 @@ class Recurrent:
     def columns(self, tp: int) -> tuple[float, float]:
         """Columns of the input's products on one of ``tp`` GPUs, and rows of the output's."""
         values = self.heads * self.value_dim / tp
-        inputs = 2.0 * max(self.key_heads / tp, 1.0) * self.key_dim + values + self.heads / tp  # and one scalar a head
+        if self.kind == "convolution":  # two gates, one before and one after it
+            return 3.0 * values, values
+        inputs = 2.0 * max(self.key_heads / tp, 1.0) * self.key_dim + values
+        if self.kind == "lightning":
+            return inputs + values, values
+        inputs += self.heads / tp  # one scalar a head
         if self.kind == "kda":  # the decay, and the gate where it has low rank, are two products with `key_dim` between
             return inputs + self.key_dim + (values if self.full_gate else self.value_dim), values
         return inputs + values + (self.heads / tp if self.kind == "gated-delta" else 0.0), values
@@ -79,6 +91,8 @@ class Recurrent:
 
         ``copies`` of the state are kept where tokens may be rejected: one after each token of a round.
         """
+        if self.kind in ("lightning", "convolution"):  # nothing beside the state
+            return copies * self.state_bytes * self.state / tp
         channels = 2 * self.key_heads * self.key_dim + self.heads * self.value_dim  # queries, keys and values
         convolved = 2.0 * (self.kernel - 1 + copies - 1.0) * channels
         return (copies * self.state_bytes * self.state + convolved) / tp

@@ -32,7 +32,7 @@ LLAMA, LMSYS = "meta-llama/Llama", "lmsys/SGLang-EAGLE3-Llama"
     [
         ("deepseek-ai/DeepSeek-R1", "mtp", None),
         ("XiaomiMiMo/MiMo-V2-Flash", "mtp", None),
-        ("google/gemma-4-31B-it", "google/gemma-4-31B-it-assistant", "google/gemma-4-26B-A4B"),
+        ("google/gemma-4-31B-it", "google/gemma-4-31B-it-assistant", "google/gemma-4-E2B-it"),
         ("Qwen/Qwen3-32B", "RedHatAI/Qwen3-32B-speculator.eagle3", "Qwen/Qwen3-0.6B"),
         ("Qwen/Qwen3-32B-FP8", "RedHatAI/Qwen3-32B-speculator.eagle3", "Qwen/Qwen3-0.6B"),
         (
