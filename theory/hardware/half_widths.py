@@ -89,8 +89,8 @@ _TIMED: Final = 0.31
 """The least there, gains apart: 22 rates on RTX PRO 6000 and four on L40S, not fitted, are off by so much at most, one
 by more with two GPUs without NVLink (VALIDATION.md)."""
 _UNKNOWN: Final = 0.5
-"""The least where no measured row tells: of layers that `theory.hardware.shapes.Shape.unmeasured` names, and over several
-machines; over slow links speculation was reported to lose (vllm-project/vllm#44697)."""
+"""The least where no measured row tells: of layers that `theory.hardware.shapes.Shape.unmeasured` names, and over
+several machines; over slow links speculation was reported to lose (vllm-project/vllm#44697)."""
 _SCALED: Final = 0.4
 """The least on GPUs known by their data sheets, gains apart: 0.30 holds 95 % of 97 rates of eleven of NVIDIA's that
 others measured, each GPU counting alike (VALIDATION.md, "From names"); Kimi-K3 on B300 is off by 0.39."""

@@ -283,7 +283,7 @@ def experts_seconds(
     here = fullest_share(experts.count, touched, ep)
     intermediate = experts.intermediate / expert_tp
     everywhere = tokens * experts.per_token
-    routed = everywhere * ep ** (_CROWDED - 1.0)
+    routed = everywhere * math.pow(ep, _CROWDED - 1.0)
     size = experts.matrices * hidden * intermediate
     rows = routed if weights.bytes_per_number < 1.0 else max(here * _TILE * math.ceil(routed / here / _TILE), routed)
     read = here * size * weights.bytes_per_number / rates.bandwidth
