@@ -16,10 +16,11 @@ from theory.hardware.half_widths import HALF_WIDTHS, ITERATION, TIME_PER_TOKEN, 
 TAKEN = {
     ("vllm 0.12.0", "norm_s"), ("vllm 0.16.0", "norm_s"), ("vllm 0.17.0", "norm_s"), ("trtllm 0.21.0", "norm_s"),
     ("trtllm 1.2.0", "norm_s"), ("trtllm 1.2.0", "sequence_s"), ("trtllm 1.2.0", "ungraphed_s"),
-    ("trtllm 1.2.0 Blackwell", "norm_s"),
+    ("trtllm 1.2.0 Blackwell", "norm_s"), ("sglang 0.5.6", "norm_s"), ("sglang 0.5.6", "expert_norm_s"),
+    ("sglang 0.5.6", "ungraphed_s"),
 }  # fmt: skip
-"""Constants that no row of the version tells, taken from another version as `theory.hardware.engines` says; and
-TensorRT-LLM's on Hopper, per sequence and outside graphs, from Blackwell."""
+"""Constants that no row of the version tells, taken from another version as `theory.hardware.engines` says;
+TensorRT-LLM's on Hopper, per sequence and outside graphs, from Blackwell; and SGLang's, of which rounds tell more."""
 
 
 @pytest.fixture(scope="module")
