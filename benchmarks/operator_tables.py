@@ -91,14 +91,15 @@ def tables(folder: Path, gpu: str) -> Iterator[Table]:
 def _packaged(gpu: str) -> Iterator[Table]:
     """Tables of other engines in the package aiconfigurator-core, where it is installed and has them.
 
-    Products with block-wise fp8 are those of SGLang and TensorRT-LLM: vLLM's were timed with the host's time, 45 us on
+    Products with block-wise fp8 and nvfp4 are those of SGLang and TensorRT-LLM: vLLM's were timed with the host's time, 45 us on
     Hopper and over 200 us on Blackwell, which no server shows.
     """
     stem = FILES[gpu]
     products = [row for engine in _OTHERS for row in _package_rows(stem, "gemm", engine, "gemm_perf")]
-    in_blocks = [row for row in products if row["gemm_dtype"] == "fp8_block"]
-    if in_blocks and "fp8-block" in GPUS[gpu].products:
-        yield _products(sorted(in_blocks, key=lambda row: crc32(repr(row).encode())), "fp8-block")
+    for name in ("fp8-block", "nvfp4"):
+        rows = [row for row in products if row["gemm_dtype"] == name.replace("-", "_")]
+        if rows and name in GPUS[gpu].products:
+            yield _products(sorted(rows, key=lambda row: crc32(repr(row).encode())), name)
     for n_gpus in (2, 4, 8):
         sums = list(_package_rows(stem, "comm", "trtllm", "custom_allreduce_perf"))
         rows = [row for row in sums if row["num_gpus"] == str(n_gpus) and 1024 <= int(row["message_size"]) <= 2**27]
@@ -190,7 +191,7 @@ def _products(rows: list[Row], arithmetic: str) -> Table:
         return replace(gpu, products={**gpu.products, arithmetic: _with(rates(gpu), values)})
 
     def rates(gpu: Gpu) -> ProductRates:
-        return gpu.products.get(arithmetic, gpu.products[FORMATS[arithmetic].arithmetic])
+        return gpu.products.get(arithmetic) or gpu.products[FORMATS[arithmetic].arithmetic]
 
     def is_large(row: Row) -> bool:
         n, k = int(row["n"]), int(row["k"])

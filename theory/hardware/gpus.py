@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from theory.errors import ParameterError
+from theory.hardware.formats import FORMATS
 from theory.hardware.gpu_records import (
     AttentionRates,
     DataSheet,
@@ -81,9 +82,9 @@ _SHEETS: Final[Mapping[str, DataSheet]] = {
     "NVIDIA RTX A6000": _sheet(49140, 0.768, 154.8),
     "NVIDIA RTX 3090": _sheet(24576, 0.936, 71),
     "NVIDIA RTX 4090": _sheet(24564, 1.008, 165, 330),
-    "NVIDIA RTX 5090": _sheet(32607, 1.792, 209, 419, 838),
+    "NVIDIA RTX 5090": _sheet(32607, 1.792, 209, 419, 838, link=128),
     "NVIDIA RTX 6000 Ada": _sheet(49140, 0.96, 364, 728),
-    "NVIDIA RTX PRO 6000": _sheet(97887, 1.792, 500, 1000, 2000),
+    "NVIDIA RTX PRO 6000": _sheet(97887, 1.792, 500, 1000, 2000, link=128),
     "NVIDIA GB10": _sheet(122070, 0.273, 125, 250, 500),
     "NVIDIA V100": _sheet(32768, 0.9, 125, link=300),
     "AMD Strix Halo": _sheet(98304, 0.256, 59.4),
@@ -116,6 +117,7 @@ _PRODUCTS: Final = {
         "bf16": ProductRates(3.59e-6, 6.32e12, 1.63e15, 2.44),
         "fp8": ProductRates(5.54e-6, 6.49e12, 4.06e15, 1.34, 1.17e-9, 4.06e11, 512.0, 256.0),
         "fp8-block": ProductRates(7.74e-6, 6.36e12, 2.92e15, 1.2),
+        "nvfp4": ProductRates(6.25e-6, 5.51e12, 5.41e15, 1.7, 1.77e-9, 1.72e12, 512.0, 256.0),
     },
     "NVIDIA A100 SXM": {"bf16": ProductRates(5.77e-6, 1.55e12, 2.63e14, 1.65)},
     "NVIDIA L40S": {
@@ -203,8 +205,10 @@ _SUMS: Final = {
     },
     "NVIDIA L40S": {
         2: SumRates(5.40e-6, 1.04e10, 2.56e-5, 2.05e10),
-        4: SumRates(1.10e-5, 2.88e9, 3.14e-5, 3.63e9),
-        8: SumRates(2.08e-5, 7.28e8, 2.08e-5, 7.28e8),
+        # The machine of the table sums at 3.6 and 0.7 GB/s. Those that served models (TensorRT-LLM's performance
+        # overview, 0.14) and others' (NVIDIA/nccl#1639) hold a pair's bandwidth in a ring: B n / (2 (n - 1)).
+        4: SumRates(1.10e-5, 2.88e9, 3.14e-5, 1.37e10),
+        8: SumRates(2.08e-5, 7.28e8, 2.08e-5, 1.17e10),
     },
 }
 
@@ -237,6 +241,12 @@ _LIKE: Final[Mapping[str, str]] = {
 """GPU to the fitted one that is built most like it; the H100 for all others."""
 
 
+_BRIDGED: Final[Mapping[str, float]] = {
+    **dict.fromkeys(("NVIDIA A100 PCIe", "NVIDIA A30"), 64.0),
+    **dict.fromkeys(("NVIDIA H100 PCIe", "NVIDIA H100 NVL"), 128.0),
+}
+"""GPUs whose links join two of them: over more, sums take the bus, of so many GB/s in both directions."""
+
 AMD: Final = frozenset({"AMD MI300X", "AMD MI325X", "AMD MI350X", "AMD MI355X"})
 """AMD's GPUs for data centres."""
 _ALL_SLOWER: Final[Mapping[str, float]] = dict.fromkeys(("AMD MI300X", "AMD MI325X"), 1.9)
@@ -266,16 +276,27 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
     memory, link = sheet.bandwidth / known.bandwidth / all_slower, sheet.link / known.link / all_slower
 
     def arithmetic(of: str) -> float:
-        return sheet.rate(of.removesuffix("-block")) / known.rate(of.removesuffix("-block")) / all_slower
+        kind = FORMATS[of].arithmetic if of in FORMATS else of
+        return sheet.rate(kind) / known.rate(kind) / all_slower
 
-    def product(of: str, rates: ProductRates) -> ProductRates:
-        rate = arithmetic(of)
+    def product(rates: ProductRates, memory: float, rate: float) -> ProductRates:
         scaled = _times(rates, overhead_s=slower, bandwidth=memory, rate=rate, quantising=memory)
         return replace(scaled, input_s=rates.input_s / rate)
 
+    products = {of: product(rates, memory, arithmetic(of)) for of, rates in _PRODUCTS[like].items()}
+    if sheet.fp4 is not None and name not in AMD and "nvfp4" not in products:
+        others = _SHEETS["NVIDIA B200 SXM"]
+        memory_of, rate_of = sheet.bandwidth / others.bandwidth, sheet.fp4 / others.rate("fp4")
+        products["nvfp4"] = product(_PRODUCTS["NVIDIA B200 SXM"]["nvfp4"], memory_of, rate_of)
+
     def sums(of: Mapping[int, SumRates]) -> dict[int, SumRates]:
         factors = {"custom_s": slower, "custom_bandwidth": link, "nccl_s": slower, "nccl_bandwidth": link}
-        return {n: _times(rates, **factors) for n, rates in of.items()}
+        found = {n: _times(rates, **factors) for n, rates in of.items()}
+        if of and name in _BRIDGED:
+            bus = _BRIDGED[name] / (_SHEETS["NVIDIA L40S"].link / _G)
+            faster = {"custom_bandwidth": bus, "nccl_bandwidth": bus}
+            found |= {n: _times(rates, **faster) for n, rates in _SUMS["NVIDIA L40S"].items() if n > 2}
+        return found
 
     of_experts = {"overhead_s": slower, "bandwidth": memory, "activation_bandwidth": memory}
     other = like if like in _LATENT else "NVIDIA H100 SXM"
@@ -284,7 +305,7 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
     return Gpu(
         name=name,
         sheet=sheet,
-        products={of: product(of, rates) for of, rates in _PRODUCTS[like].items()},
+        products=products,
         attention=_times(
             _ATTENTION[like], overhead_s=slower, cache_bandwidth=memory, query_bandwidth=memory, rate=arithmetic("bf16")
         ),

@@ -79,9 +79,9 @@ compressed attention: 21 of 22 rates of DeepSeek-V4 in SGLang, not fitted, are w
 _MOST_OF_GAINS: Final = 0.24
 """What such layers add to the width of a gain at most, [-]: target and drafter read prompts alike."""
 _UNTIMED: Final = 0.4
-"""What weights in a format add in squares whose operators gave the GPU no constants, [-]: products in nvfp4 of at most
-256 rows, in tables of aiconfigurator-core that nothing was fitted to, err by 0.29 to 0.76 (95 %, by engine, B200 to
-GB300), in int4 by 1.14 (A100); 0.65 times 0.6, the most of an iteration that products take."""
+"""What weights in a format add in squares whose operators gave the GPU no constants, [-]: products in nvfp4 on B200 err
+by 0.42 and 0.49 (95 %, SGLang, TensorRT-LLM), by 0.80 with the other engine's constants, in int4 by 1.14 (A100); 0.65
+times 0.6, the most of an iteration that products take."""
 _UNSERVED: Final = 1.5
 """Factor where only operators were measured on the GPU: of times per token with a GPU left out, 0.30 to 0.37."""
 _UNFITTED: Final = 0.5
