@@ -1,8 +1,8 @@
 """Whether the models fit on the GPUs, and how many answers fit in what remains.
 
 Per GPU: an engine takes a share of the memory; of it go weights, working memory and the driver's own; the rest caches
-keys and values. TensorRT-LLM caches in a share of what these leave. Draft and judge stand beside the target on its GPUs, where they take cache away from answers, or on
-GPUs of their own.
+keys and values. TensorRT-LLM caches in a share of what these leave. Draft and judge stand beside the target on its
+GPUs, where they take cache away from answers, or on GPUs of their own.
 """
 
 from __future__ import annotations
