@@ -108,8 +108,8 @@ def tables(folder: Path, gpu: str) -> Iterator[Table]:
 def _packaged(gpu: str) -> Iterator[Table]:
     """Tables of other engines in the package aiconfigurator-core, where it is installed and has them.
 
-    Products with block-wise fp8 are those of SGLang and TensorRT-LLM: vLLM's were timed with the host's time, 45 us on
-    Hopper and over 200 us on Blackwell, which no server shows.
+    Products with block-wise fp8 and nvfp4 are those of SGLang and TensorRT-LLM: vLLM's were timed with the host's time,
+    45 us on Hopper and over 200 us on Blackwell, which no server shows.
     """
     stem = FILES[gpu]
     products = [row for engine in ("sglang", "trtllm") for row in _package_rows(stem, "gemm", engine, "gemm")]

@@ -44,6 +44,7 @@ _SUFFIXES: Final[Mapping[str, Mapping[str, Any]]] = {
     "-mxfp8": {"quant_method": "modelopt", "quant_algo": "MXFP8"},
     _PLAIN: {},
 }
+_QUANTISED: Final = tuple(ending for ending, quantisation in _SUFFIXES.items() if quantisation)
 
 _ELSEWHERE: Final[Mapping[str, str]] = {
     "-gguf": "llama.cpp's files",
@@ -98,7 +99,8 @@ def known_config(name: str) -> tuple[str, dict[str, Any]]:
     """
     asked = name.strip().lower().replace(" ", "-")
     found = _found(asked)
-    if found is not None:
+    own = asked.startswith("nvidia/") and asked.endswith(_QUANTISED) and asked not in _by_name()
+    if found is not None and not own:  # NVIDIA's copies are not those that a model's maker quantised, of the same name
         return found
     for ending, quantisation in _SUFFIXES.items():
         base = _unquantised(asked.removesuffix(ending)) if asked.endswith(ending) else None

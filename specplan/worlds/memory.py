@@ -1,8 +1,8 @@
 """Whether the models fit on the GPUs, and how many answers fit in what remains.
 
 Per GPU: an engine takes a share of the memory; of it go weights, working memory and the driver's own; the rest caches
-keys and values. Draft and judge stand beside the target on its GPUs, where they take cache away from answers, or on
-GPUs of their own.
+keys and values. TensorRT-LLM caches in a share of what these leave. Draft and judge stand beside the target on its
+GPUs, where they take cache away from answers, or on GPUs of their own.
 """
 
 from __future__ import annotations
@@ -105,6 +105,8 @@ class Room:
     models: tuple[Served, ...]
     gpu_bytes: float
     engine_share: float
+    of_free: bool = False
+    """Whether the share is of what weights and work leave, see `theory.hardware.engines.EngineConstants`."""
 
     @property
     def weight_bytes(self) -> float:
@@ -119,7 +121,10 @@ class Room:
     @property
     def free_bytes(self) -> float:
         """What remains for keys and values, B; negative where the weights do not fit."""
-        return self.engine_share * self.gpu_bytes - self.weight_bytes - self.work_bytes
+        taken = self.weight_bytes + self.work_bytes
+        if self.of_free:
+            return self.engine_share * (self.gpu_bytes - taken)
+        return self.engine_share * self.gpu_bytes - taken
 
     def cache_bytes(self, context: float) -> float:
         """Return what an answer of ``context`` tokens takes on the fullest GPU, B."""
@@ -131,7 +136,12 @@ class Room:
 
 
 def rooms_of(
-    models: Sequence[Served], *, gpu_bytes: float, context: float, engine_share: float = ENGINE_SHARE
+    models: Sequence[Served],
+    *,
+    gpu_bytes: float,
+    context: float,
+    engine_share: float = ENGINE_SHARE,
+    of_free: bool = False,
 ) -> tuple[Room, ...]:
     """Return what fits where: the target's GPUs first, then those of models with GPUs of their own.
 
@@ -141,6 +151,7 @@ def rooms_of(
     gpu_bytes : memory of one GPU, B, > 0.
     context : tokens of an answer, its prompt included, > 0: at least one must fit.
     engine_share : of a GPU's memory that the engines take, in (0, 1].
+    of_free : whether it is of what weights and work leave.
 
     Raises
     ------
@@ -149,7 +160,13 @@ def rooms_of(
     shared = tuple(model for model in models if not model.own)
     groups = [shared, *((model,) for model in models if model.own)]
     rooms = tuple(
-        Room(gpus=group[0].parallel.gpus, models=group, gpu_bytes=gpu_bytes, engine_share=engine_share)
+        Room(
+            gpus=group[0].parallel.gpus,
+            models=group,
+            gpu_bytes=gpu_bytes,
+            engine_share=engine_share,
+            of_free=of_free,
+        )
         for group in groups
     )
     for room in rooms:
@@ -160,7 +177,7 @@ def rooms_of(
 
 def _too_little(room: Room, context: float) -> str:
     needed = room.weight_bytes + room.work_bytes + room.cache_bytes(context)
-    there = room.engine_share * room.gpu_bytes
+    there = room.free_bytes + room.weight_bytes + room.work_bytes
     names = " + ".join(model.name for model in room.models)
     what = (
         f"of {room.gpu_bytes / _GB:.0f} GB hold too little for {names}: each needs {needed / _GB:.1f} GB "

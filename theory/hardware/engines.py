@@ -57,6 +57,10 @@ class EngineConstants:
     graphs for single tokens only, s; 0: no server told, and it is `ungraphed_s`."""
     graphed_rows: float = math.inf
     """Tokens of a pass up to which graphs were captured; infinite: all, as commands of plans have them."""
+    of_free: bool = False
+    """Whether the cache takes the engine's share of what weights and work leave of a GPU's memory, not of all of it."""
+    reserving: bool = False
+    """Whether an answer starts only where the cache holds it to its end, so that none is sent away."""
     apart: bool = False
     """Whether prompts are read in passes of their own, between those in which others decode."""
     balanced: bool = False
@@ -100,8 +104,16 @@ without time of their own."""
 _TREE_S: Final = 1.0e-3
 
 _vllm = partial(EngineConstants, name="vllm", verified_s=_VERIFIED_S, tree_s=_TREE_S)
+# The cache by its documentation: ``free_gpu_memory_fraction`` (0.9) and ``GUARANTEED_NO_EVICT``, the defaults.
 _trtllm = partial(
-    EngineConstants, name="trtllm", balanced=True, fused_sums="all", verified_s=_VERIFIED_S, tree_s=_TREE_S
+    EngineConstants,
+    name="trtllm",
+    balanced=True,
+    of_free=True,
+    reserving=True,
+    fused_sums="all",
+    verified_s=_VERIFIED_S,
+    tree_s=_TREE_S,
 )
 _PRICED: Final = (
     _vllm(

@@ -169,13 +169,16 @@ _SUMS: Final = {
     },
     "NVIDIA L40S": {
         2: SumRates(5.40e-6, 1.04e10, 2.56e-5, 2.05e10),
-        4: SumRates(1.10e-5, 2.88e9, 3.14e-5, 3.63e9),
-        8: SumRates(2.08e-5, 7.28e8, 2.08e-5, 7.28e8),
+        # The machine of the table sums at 3.6 and 0.7 GB/s. Those that served models (TensorRT-LLM's performance
+        # overview, 0.14) and others' (NVIDIA/nccl#1639) hold a pair's bandwidth in a ring: B n / (2 (n - 1)).
+        4: SumRates(1.10e-5, 2.88e9, 3.14e-5, 1.37e10),
+        8: SumRates(2.08e-5, 7.28e8, 2.08e-5, 1.17e10),
     },
     "NVIDIA RTX PRO 6000": {
         2: SumRates(4.44e-6, 1.97e10, 1.79e-5, 3.71e10),
-        4: SumRates(3.64e-5, 1.66e10, 1.28e-5, 9.49e9),
-        8: SumRates(6.9e-5, 3.4e9, 2.65e-5, 1.12e10),
+        # as on L40S: the machine of the table sums at 9.5 and 11 GB/s
+        4: SumRates(3.64e-5, 1.66e10, 1.28e-5, 2.47e10),
+        8: SumRates(6.9e-5, 3.4e9, 2.65e-5, 2.12e10),
     },
 }
 
@@ -223,6 +226,12 @@ _GEFORCE: Final = 1.06
 """The same over the data sheet on other GeForce cards, [-]: 1.00 to 1.14 on six of them."""
 
 
+_BRIDGED: Final[Mapping[str, float]] = {
+    **dict.fromkeys(("NVIDIA A100 PCIe", "NVIDIA A30"), 64.0),
+    **dict.fromkeys(("NVIDIA H100 PCIe", "NVIDIA H100 NVL"), 128.0),
+}
+"""GPUs whose links join two of them: over more, sums take the bus, of so many GB/s in both directions."""
+
 _ALL_SLOWER: Final[Mapping[str, float]] = dict.fromkeys(("AMD MI300X", "AMD MI325X"), 1.9)
 """All times over the H100's, scaled by the data sheets, in vLLM and SGLang, [-]: from eleven rates of four models on
 MI300X (Qwen3-8B, Gemma-4-31B, gpt-oss-120b, MiniMax-M2.7; VALIDATION.md), each model counting alike."""
@@ -261,7 +270,12 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
 
     def sums(of: Mapping[int, SumRates]) -> dict[int, SumRates]:
         factors = {"custom_s": slower, "custom_bandwidth": link, "nccl_s": slower, "nccl_bandwidth": link}
-        return {n: _times(rates, **factors) for n, rates in of.items()}
+        found = {n: _times(rates, **factors) for n, rates in of.items()}
+        if of and name in _BRIDGED:
+            bus = _BRIDGED[name] / (SHEETS["NVIDIA L40S"].link / 1e9)
+            faster = {"custom_bandwidth": bus, "nccl_bandwidth": bus}
+            found |= {n: _times(rates, **faster) for n, rates in _SUMS["NVIDIA L40S"].items() if n > 2}
+        return found
 
     of_experts = {"overhead_s": slower, "bandwidth": memory, "activation_bandwidth": memory}
     other = like if like in _LATENT else "NVIDIA H100 SXM"

@@ -263,6 +263,8 @@ def limits_of(deployment: Deployment, option: Option, answers: int) -> ServingLi
     fit = min(one.answers(context) for one in room) * context
     rows = float(option.configuration.k2)
     places = sequences_for(deployment, option.configuration, answers)
+    if deployment.engine.reserving:
+        places = min(places, math.floor(fit / context) * option.configuration.most_sequences)
     # `considered` made sure that one answer fits
     return ServingLimits(max_sequences=places, cache_tokens=max(fit, context + SLACK), rows=rows)
 

@@ -216,6 +216,7 @@ def room_of(deployment: Deployment, configuration: Configuration, arrangement: A
         gpu_bytes=deployment.gpu.memory,
         context=float(deployment.context),
         engine_share=deployment.memory_share,
+        of_free=deployment.engine.of_free,
     )
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from specplan.worlds.arrangements import parallel_of
 from specplan.worlds.configs.families import REMOTE
 from specplan.worlds.drafters.naming import drafter_name
+from specplan.worlds.memory import ENGINE_SHARE
 from theory.hardware.sharding import cache_bytes_per_gpu
 
 if TYPE_CHECKING:
@@ -122,9 +123,10 @@ def trtllm_file(
     drafter : name of the drafter's weights; empty: none of its own.
     schedule : drafted tokens by batch size, of which the largest batch that drafts any is kept.
     """
-    found: dict[str, Any] = {}
-    if deployment.target.precision.cache != "bf16":
-        found["kv_cache_config"] = {"dtype": deployment.target.precision.cache}
+    cache, share = deployment.target.precision.cache, deployment.memory_share
+    settings: dict[str, Any] = {"dtype": cache} if cache != "bf16" else {}
+    settings |= {"free_gpu_memory_fraction": share} if share != ENGINE_SHARE else {}
+    found: dict[str, Any] = {"kv_cache_config": settings} if settings else {}
     if configuration.token is None:
         return found
     name = drafter_name(deployment, configuration.token)
