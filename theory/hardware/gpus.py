@@ -227,7 +227,7 @@ _GEFORCE: Final = 1.06
 
 
 _BRIDGED: Final[Mapping[str, float]] = {
-    **dict.fromkeys(("NVIDIA A100 PCIe", "NVIDIA A30"), 64.0),
+    **dict.fromkeys(("NVIDIA A100 PCIe", "NVIDIA A100 PCIe 40GB", "NVIDIA A30"), 64.0),
     **dict.fromkeys(("NVIDIA H100 PCIe", "NVIDIA H100 NVL"), 128.0),
 }
 """GPUs whose links join two of them: over more, sums take the bus, of so many GB/s in both directions."""
