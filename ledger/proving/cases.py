@@ -200,7 +200,8 @@ def _failing(
     """Evidence ``false`` at a case."""
     shown = _words(statement, case)
     at = ", ".join(f"{name} = {value}" for name, value in shown.items())
-    tail = "" if explain is None else f": {explain(**case)}"
+    sides = statement.sides(case) if isinstance(statement, Formula) else ""
+    tail = f": {explain(**case) if explain else sides}" if explain or sides else ""
     return counterexample(f"{text or statement.text}: fails at {at}{tail}", shown, {"points": tried})
 
 

@@ -137,6 +137,17 @@ class Formula:
         """How far the premise is from failing there."""
         return self._near(self.premise, point) if self.premise else MET
 
+    def sides(self, point: Point) -> str:
+        """Both sides at a point for a reader, exact where they are rational: ``49/81 >= 2/3``."""
+        at = {sp.Symbol(name, positive=True): sp.Rational(str(value)) for name, value in point.items()}
+
+        def shown(side: sympy.Expr) -> str:
+            value = side.subs(at).doit()
+            return str(value) if value.is_Rational else f"{float(value):.6g}"
+
+        compared = [part for part in sp.preorder_traversal(self._built(self.relation)) if isinstance(part, sp.Rel)]
+        return " and ".join(f"{shown(part.lhs)} {part.rel_op} {shown(part.rhs)}" for part in compared)
+
     def gaps(self) -> list[Callable[..., arb]]:
         """For each of its inequalities a function of balls by name, which is positive where the inequality is strict.
 
