@@ -13,10 +13,10 @@ from ledger.proving.combine import counterexample, refutation
 from ledger.proving.deferred import sp
 from ledger.proving.reading import read
 
-__all__ = ["identity", "nonnegative", "prove_descent", "prove_identity", "prove_sign"]
+__all__ = ["as_expression", "identity", "nonnegative", "prove_descent", "prove_identity", "prove_sign"]
 
 
-def _expression(given: sp.Expr | str) -> sp.Expr:
+def as_expression(given: sp.Expr | str) -> sp.Expr:
     """What `reading.read` makes of a text; of a relation, its left or greater side minus the other one."""
     built = read(given) if isinstance(given, str) else given
     if isinstance(built, sp.Eq):
@@ -33,7 +33,7 @@ def prove_identity(
     others by sympy's simplification. ``samples`` (symbol name -> rational) are tried before: the first at which the
     difference is certainly not zero (exactly, or enclosed away from zero at 50 digits) refutes it.
     """
-    difference = _expression(given)
+    difference = as_expression(given)
     for sample in [*samples, _default_sample(difference)]:
         symbols = sorted(difference.free_symbols, key=lambda s: str(s.name))
         values = {s: sp.Rational(str(sample[s.name])) for s in symbols if s.name in sample}
@@ -79,7 +79,7 @@ def prove_sign(given: sp.Expr | str, *, what: str, unit: Iterable[str] = ()) -> 
     denominator, expanded, must have coefficients of one sign, so that no cancellation can happen anywhere in the range.
     Give a power such as ``alpha**n`` a symbol of its own. ``false`` comes with a point of a small grid.
     """
-    expression = _expression(given)
+    expression = as_expression(given)
     symbols = sorted(expression.free_symbols, key=lambda s: str(s.name))
     unit_names = set(unit)
     for point in _sign_samples(symbols, unit_names):
@@ -119,7 +119,7 @@ def prove_descent(given: sp.Expr | str, variable: sp.Symbol | str, *, what: str,
     The expression and its first ``order - 1`` derivatives vanish at 0, the derivative of this order is positive (sympy
     decides that from the assumptions of its symbols), so each lower one is positive by integration.
     """
-    expression = _expression(given)
+    expression = as_expression(given)
     if isinstance(variable, str):
         variable = sp.Symbol(variable, positive=True)
     for sample in ("1/10", "1", "5"):
@@ -144,7 +144,7 @@ def nonnegative(given: sp.Expr | str, *, what: str) -> Evidence:
 
     ``false`` where an integer point of a small grid shows a negative value, ``open`` when neither happens.
     """
-    expression = _expression(given)
+    expression = as_expression(given)
     symbols = sorted(expression.free_symbols, key=lambda s: str(s.name))
     top, bottom = sp.fraction(sp.cancel(sp.together(expression)))
     signs = [c for part in (top, bottom) for c in (sp.Poly(part, *symbols).coeffs() if symbols else [part])]
