@@ -34,6 +34,8 @@ _BITS: Final = (256, 4096)
 """Precision of the balls, and the next one, where they do not decide and the point is extreme."""
 _EXTREME: Final = 10**40
 """A value or its denominator beyond this is extreme."""
+_READABLE: Final = 10**6
+"""Denominators from here on are shown as decimals."""
 _EQUAL_TO: Final = Fraction(1, 10**30)
 """Two sides are called equal when their balls overlap and are narrower than this share of the larger side."""
 _GREATER: Final = frozenset({"GreaterThan", "StrictGreaterThan"})
@@ -143,7 +145,7 @@ class Formula:
 
         def shown(side: sympy.Expr) -> str:
             value = side.subs(at).doit()
-            return str(value) if value.is_Rational else f"{float(value):.6g}"
+            return str(value) if value.is_Rational and value.q < _READABLE else f"{float(value):.6g}"
 
         compared = [part for part in sp.preorder_traversal(self._built(self.relation)) if isinstance(part, sp.Rel)]
         return " and ".join(f"{shown(part.lhs)} {part.rel_op} {shown(part.rhs)}" for part in compared)
