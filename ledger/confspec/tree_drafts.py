@@ -72,13 +72,8 @@ def _tree(form: Callable[[int, int], int] | None = None) -> Cases:
 
 
 def _verify_tree(form: Callable[[int, int], int] | None = None) -> Evidence:
-    width = sp.Symbol("W", integer=True, positive=True)
-    k = sp.Symbol("k", integer=True, positive=True)
-    closed = (width ** (k + 1) - width) / (width - 1)
-    return walked(
-        _tree(form),
-        tail=identity(closed.subs(k, k + 1) - closed - width ** (k + 1), "a deeper level adds W times the level above"),
-    )
+    deeper = "(W**(k + 2) - W) / (W - 1) - (W**(k + 1) - W) / (W - 1) == W**(k + 1)"
+    return walked(_tree(form), tail=identity(deeper, "a deeper level adds W times the level above"))
 
 
 def _chosen(draft: Fraction, target: Fraction, accuracy: Fraction) -> tuple[Fraction, Fraction]:
@@ -170,12 +165,10 @@ _LONGEST: Final = Predicate(
 
 
 def _fix_at_once() -> Evidence:
-    length, more, k = sp.symbols("l d k", nonnegative=True)
-    n, half = 2 + k, sp.Symbol("h", nonnegative=True)  # h = 2**-n, at most 1/4
-    longest, mean = length + more - more / (4 + half), length + more / 2
+    # 2**-n = 1 / (4 + h) is at most 1/4
     return all_of(
-        lambda: nonnegative(longest - mean, what="at least the mean of one, for two steps or more"),
-        lambda: nonnegative(n * mean - (length + more), what="at most n times the mean"),
+        lambda: nonnegative("l + d - d / (4 + h) >= l + d / 2", what="at least the mean of one, for two steps or more"),
+        lambda: nonnegative("(2 + k) * (l + d / 2) >= l + d", what="at most n times the mean"),
     )
 
 
