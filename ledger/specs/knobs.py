@@ -10,16 +10,15 @@ from typing import Final
 from flint import arb
 
 from ledger.ledger import Claim, Evidence
-from ledger.proving.cases import Predicate, searched
-from ledger.proving.combine import exact_step
+from ledger.proving.cases import searched
 from ledger.proving.deferred import sp
 from ledger.proving.margins import Margin, at_least, at_most, every
-from ledger.proving.records import Given, proved, repaired, restated
+from ledger.proving.records import proved, repaired, restated
 from ledger.proving.tools import all_of, identity, refute
 from ledger.specs import exact
 from ledger.specs.block_tree import Tree, on_trees
 from ledger.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
-from ledger.specs.points import two_blocks, two_letters
+from ledger.specs.points import in_full, two_blocks, two_letters
 from ledger.specs.theorems_1_and_2 import prove_mixture
 
 __all__ = ["CLAIMS"]
@@ -50,10 +49,6 @@ def _verify_thresholds(covered: bool = True) -> Evidence:
         prove_mixture,
         detail="Algorithm 1 starts with the target and the factors multiply (Lemma 3 with one bound per block)",
     )
-
-
-def _prove_thresholds(statement: Predicate) -> Evidence:
-    return all_of(exact_step(statement.numbers["share"] >= 1, "all of both bounds is allowed"), _verify_thresholds)
 
 
 def _first_block(tree: Tree) -> Tree:
@@ -249,7 +244,7 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "SPECS-TAU1",
         two_blocks(_EVERY_THRESHOLD, _bounded, share=Fraction(1)),
-        verify=Given(_prove_thresholds),
+        verify=in_full("share", "all of both bounds is allowed", _verify_thresholds),
         mutants={"no-C": partial(_verify_thresholds, covered=False)},
     ),
     proved(

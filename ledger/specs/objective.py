@@ -8,14 +8,13 @@ from typing import Final
 
 from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Predicate, searched
-from ledger.proving.combine import exact_step
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
-from ledger.proving.records import Given, proved, proved_with_fix, refuted, restated
+from ledger.proving.records import proved, proved_with_fix, refuted, restated
 from ledger.proving.tools import all_of, identity, refute, with_fix
 from ledger.specs import exact
 from ledger.specs.common_proofs import prove_density_ratio, prove_gibbs, prove_log_identity, prove_regret, within_ratio
-from ledger.specs.points import two_letters
+from ledger.specs.points import in_full, two_letters
 
 __all__ = ["CLAIMS"]
 
@@ -212,11 +211,7 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "SPECS-S31b",
         two_letters("each density ratio within (kappa - 1) / n of one", within_ratio, scale=Fraction(1)),
-        verify=Given(
-            lambda statement: all_of(
-                exact_step(statement.numbers["scale"] >= 1, "all of the bound is allowed"), _verify_correspondence
-            )
-        ),
+        verify=in_full("scale", "all of the bound is allowed", _verify_correspondence),
         mutants={"one-model": partial(_verify_correspondence, same=True)},
     ),
     proved(

@@ -11,17 +11,16 @@ from typing import Final
 
 from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Predicate
-from ledger.proving.combine import exact_step
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
 from ledger.proving.margins import Margin, at_most, every
-from ledger.proving.records import Given, proved, refuted, restated
+from ledger.proving.records import proved, refuted, restated
 from ledger.proving.tools import all_of, identity, prove_descent
 from ledger.specs.block_tree import Tree, on_trees
 from ledger.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs, prove_log_identity
 from ledger.specs.definitions import prove_block_range
 from ledger.specs.exact import chi_square, nonnegative, selection_law, tilted
-from ledger.specs.points import two_blocks
+from ledger.specs.points import in_full, two_blocks
 
 __all__ = ["CLAIMS", "prove_mixture"]
 
@@ -40,13 +39,6 @@ def _from_local(tree: Tree, n: int, _threshold: Fraction, *, lost: int = 0, shar
     conditional = {u: law for u, law, _star in laws}
     whole = tuple(tree.chance(conditional, y) for y in tree.responses())
     return at_most(1 + chi_square(whole, tree.optimum()), local ** (tree.horizon - lost))
-
-
-def _prove_chain(statement: Predicate) -> Evidence:
-    """With the share of the local divergence that the statement allows, which must be all of it."""
-    return all_of(
-        exact_step(statement.numbers["share"] >= 1, "all of the local chi2 is allowed"), prove_local_to_global
-    )
 
 
 def prove_local_to_global(lost: int = 0) -> Evidence:
@@ -117,10 +109,6 @@ def _verify_theorem1(covered: bool = True, *, rewarded: bool = True) -> Evidence
         lambda: prove_descent("u - log(1 + u)", "u", what="log(1 + u) <= u", order=1),
         lambda: nonnegative("(1 + x)**2 * (1 + k) >= x**2", what="(x - 1)^2 / n^2 <= x^2 / n^(3/2) for x, n >= 1"),
     )
-
-
-def _prove_bound(statement: Predicate) -> Evidence:
-    return all_of(exact_step(statement.numbers["share"] >= 1, "all of the local bound is allowed"), _verify_theorem1)
 
 
 def _measurable(candidates: int = 2) -> Predicate:
@@ -200,13 +188,13 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "SPECS-L3",
         two_blocks(_LOCAL, _from_local, share=Fraction(1)),
-        verify=Given(_prove_chain),
+        verify=in_full("share", "all of the local chi2 is allowed", prove_local_to_global),
         mutants={"H-1": partial(prove_local_to_global, 1)},
     ),
     proved(
         "SPECS-T1",
         two_blocks(_BOUND, _bounded, share=Fraction(1)),
-        verify=Given(_prove_bound),
+        verify=in_full("share", "all of the local bound is allowed", _verify_theorem1),
         mutants={"no-C": partial(_verify_theorem1, False), "no reward": partial(_verify_theorem1, rewarded=False)},
     ),
     refuted("SPECS-T1b", _measurable(), fix=prove_mixture, mutants={"one": partial(_measurable, 1)}),

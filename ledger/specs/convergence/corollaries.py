@@ -13,7 +13,6 @@ from flint import arb
 from ledger.ledger import Claim, Evidence
 from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate
-from ledger.proving.combine import exact_step
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
 from ledger.proving.margins import Margin, at_most
@@ -21,7 +20,7 @@ from ledger.proving.records import Given, proved, repaired, restated
 from ledger.proving.tools import all_of, exhaustive, identity
 from ledger.specs import exact
 from ledger.specs.common_proofs import covered, prove_coverage, prove_density_ratio, prove_gibbs
-from ledger.specs.points import own_drafts, poisson_weights, two_letters
+from ledger.specs.points import in_full, own_drafts, poisson_weights, two_letters
 
 __all__ = ["CLAIMS", "bounded", "poisson_bounded", "prove_poisson_moment"]
 
@@ -47,30 +46,14 @@ def _moment(ratio: Fraction, n: Fraction, constant: Fraction) -> arb:
     return point(constant) * point(ratio - 1) ** 2 / (point(n) ** 2 * (1 - (-point(n)).exp()))
 
 
-def _poisson_target(target1: Fraction, tilt2: Fraction, n: Fraction, constant: Fraction) -> Margin:
-    target = (target1, 1 - target1)
-    instance = exact.Instance(gen=target, target=target, tilt=(Fraction(1), tilt2))
-    return poisson_bounded(instance, n, lambda i, mean: _moment(exact.ratio(i.tilt), mean, constant))
+def _poisson(size: str, ratio: Callable[[exact.Instance], Fraction], *, own: bool) -> Predicate:
+    """The moment bound of the Poisson mean, where the weights differ by so large a ratio."""
 
+    def holds(instance: exact.Instance, n: Fraction, constant: Fraction) -> Margin:
+        return poisson_bounded(instance, n, lambda i, mean: _moment(ratio(i), mean, constant))
 
-def _poisson_draft(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction, constant: Fraction) -> Margin:
-    instance = exact.Instance(gen=(gen1, 1 - gen1), target=(target1, 1 - target1), tilt=(Fraction(1), tilt2))
-    return poisson_bounded(instance, n, lambda i, mean: _moment(_covered(i), mean, constant))
-
-
-_UNIT: Final = between(0, 1)
-_POISSON_TARGET: Final = Predicate(
-    text="the first four terms of the Poisson mean of chi2 are at most 6 (exp(beta R) - 1)^2 / (n^2 (1 - exp(-n)))",
-    test=_poisson_target,
-    domain={"target1": _UNIT, "tilt2": between(0, None), "n": between(3, None, "[)")},
-    numbers={"constant": Fraction(6)},
-)
-_POISSON_DRAFT: Final = Predicate(
-    text="the first four terms of the Poisson mean of chi2 are at most 6 (C exp(beta R) - 1)^2 / (n^2 (1 - exp(-n)))",
-    test=_poisson_draft,
-    domain={"gen1": _UNIT, "target1": _UNIT, "tilt2": between(0, None), "n": between(3, None, "[)")},
-    numbers={"constant": Fraction(6)},
-)
+    text = f"the first four terms of the Poisson mean of chi2 are at most 6 ({size} - 1)^2 / (n^2 (1 - exp(-n)))"
+    return two_letters(text, holds, means=between(3, None, "[)"), own=own, constant=Fraction(6))
 
 
 def prove_poisson_moment(scale: Fraction | int = 6) -> Evidence:
@@ -189,11 +172,6 @@ def _within_covered(instance: exact.Instance, n: int, *, share: Fraction = Fract
     return at_most(instance.divergence(n), share * ((_covered(instance) - 1) / n) ** 2)
 
 
-def _whole_bound(statement: Predicate) -> Evidence:
-    """The proof by density ratios gives the bound itself, and no share of it."""
-    return exact_step(statement.numbers["share"] >= 1, "all of the bound is allowed")
-
-
 def _verify_target() -> Evidence:
     """Drafts from the target: kappa = exp(beta R) exactly."""
     own = tuple(exact.Instance(gen=i.target, target=i.target, tilt=i.tilt) for i in exact.INSTANCES)
@@ -227,19 +205,19 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "SPECS-C1",
-        _POISSON_TARGET,
+        _poisson("exp(beta R)", lambda instance: exact.ratio(instance.tilt), own=True),
         verify=Given(lambda statement: _verify_target_poisson(statement.numbers["constant"])),
         mutants={"1": partial(_verify_target_poisson, 1)},
     ),
     repaired(
         "SPECS-C1b",
         instead=own_drafts(_OWN_BOUND, _within_own, share=Fraction(1)),
-        fix=Given(lambda statement: all_of(_whole_bound(statement), _verify_target)),
+        fix=in_full("share", "all of the bound is allowed", _verify_target),
         mutants={"factor sqrt(n)": restated("SPECS-C1b", change=("10", "10 * sqrt(n)"))},
     ),
     proved(
         "SPECS-C2",
-        _POISSON_DRAFT,
+        _poisson("C exp(beta R)", _covered, own=False),
         verify=Given(lambda statement: _verify_draft_poisson(statement.numbers["constant"])),
         mutants={"1": partial(_verify_draft_poisson, 1)},
     ),
@@ -247,7 +225,7 @@ CLAIMS: tuple[Claim, ...] = (
         "SPECS-T3",
         _one_prompt_for(),
         instead=two_letters(_COVERED_BOUND, _within_covered, widths=(3, 5), share=Fraction(1)),
-        fix=Given(lambda statement: all_of(_whole_bound(statement), _verify_coverage_bound)),
+        fix=in_full("share", "all of the bound is allowed", _verify_coverage_bound),
         mutants={"corrected": partial(_one_prompt_for, worst=True)},
     ),
     proved(

@@ -10,7 +10,6 @@ from flint import arb
 
 from ledger.ledger import Claim, Evidence
 from ledger.proving.balls import point, precision
-from ledger.proving.cases import Predicate
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
 from ledger.proving.margins import Margin, at_most
@@ -19,6 +18,7 @@ from ledger.proving.tools import all_of, identity, prove_descent
 from ledger.specs import exact
 from ledger.specs.common_proofs import prove_density_ratio, prove_gibbs
 from ledger.specs.convergence.corollaries import bounded, poisson_bounded, prove_poisson_moment
+from ledger.specs.points import own_drafts, two_letters
 
 __all__ = ["CLAIMS"]
 
@@ -41,23 +41,19 @@ def _order(constant: Fraction, instance: exact.Instance, n: Fraction) -> arb:
     return point(constant) * (point(exact.ratio(instance.weights)) * point(n).log() / point(n)) ** 2
 
 
-def _theorem_4(constant: Fraction = Fraction(21, 4)) -> Predicate:
+_CONSTANT: Final = Fraction(21, 4)
+
+
+def _within_order(instance: exact.Instance, n: Fraction, constant: Fraction) -> Margin:
     """For divergences up to log(1 + chi2) as well, which are smaller."""
-
-    def holds(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction, constant: Fraction) -> Margin:
-        instance = exact.Instance(gen=(gen1, 1 - gen1), target=(target1, 1 - target1), tilt=(Fraction(1), tilt2))
-        return poisson_bounded(instance, n, partial(_order, constant))
-
-    unit = between(0, 1)
-    domain = {"gen1": unit, "target1": unit, "tilt2": between(0, None), "n": between(3, None, "[)")}
-    return Predicate(text=_THEOREM_4.format(constant), test=holds, domain=domain, numbers={"constant": constant})
+    return poisson_bounded(instance, n, partial(_order, constant))
 
 
 def _verify_theorem4(constant: Fraction) -> Evidence:
     """Mean divergence <= constant * (kappa log n / n)**2 for n >= 3; screened by partial sums of the mean."""
     return all_of(
         exact.agree(
-            lambda instance, n: poisson_bounded(instance, Fraction(n), partial(_order, constant)),
+            lambda instance, n: _within_order(instance, Fraction(n), constant),
             what=_THEOREM_4.format(constant),
             sizes=(3, 4),
         ),
@@ -85,16 +81,6 @@ def _best_width(instance: exact.Instance, n: Fraction, constant: Fraction) -> Ma
     """Width floor(n), where the bound may use n."""
     with precision(64):
         return at_most(point(instance.divergence(int(n))), _order(constant, instance, n))
-
-
-_BEST_WIDTH: Final = Predicate(
-    text="chi2 at width floor(n) <= 3/2 (kappa log n / n)^2",
-    test=lambda gen1, weight2, n, constant: _best_width(
-        exact.Instance(gen=(gen1, 1 - gen1), target=(gen1, 1 - gen1), tilt=(Fraction(1), weight2)), n, constant
-    ),
-    numbers={"constant": Fraction(3, 2)},
-    domain={"gen1": between(0, 1), "weight2": between(0, None), "n": between(3, 7, "[)")},
-)
 
 
 def _verify_minimum(constant: Fraction) -> Evidence:
@@ -218,14 +204,19 @@ CLAIMS: tuple[Claim, ...] = (
     proved("SPECS-L7", verify=_verify_lemma7, mutants={"3": partial(_verify_lemma7, Fraction(3))}),
     proved(
         "SPECS-T4",
-        _theorem_4(),
+        two_letters(_THEOREM_4.format(_CONSTANT), _within_order, means=between(3, None, "[)"), constant=_CONSTANT),
         verify=Given(lambda statement: _verify_theorem4(statement.numbers["constant"])),
         mutants={"1/100": partial(_verify_theorem4, Fraction(1, 100))},
     ),
     proved("SPECS-T4b", verify=_verify_chain, mutants={"halved": partial(_verify_chain, 4)}),
     proved(
         "SPECS-T4c",
-        _BEST_WIDTH,
+        own_drafts(
+            "chi2 at width floor(n) <= 3/2 (kappa log n / n)^2",
+            _best_width,
+            means=between(3, 7, "[)"),
+            constant=Fraction(3, 2),
+        ),
         verify=Given(lambda statement: _verify_minimum(statement.numbers["constant"])),
         mutants={"1/100": partial(_verify_minimum, Fraction(1, 100))},
     ),
