@@ -91,9 +91,6 @@ def _error_types(*counted: tuple[str, str]) -> Cases:
     )
 
 
-_BOTH_ERRORS: Final = (("accept", "reject"), ("reject", "accept"))
-
-
 def _tv(p: Fraction, q: Fraction) -> Fraction:
     """Total variation of two laws on {right, wrong}."""
     return abs(p - q)
@@ -148,7 +145,9 @@ CLAIMS: tuple[Claim, ...] = (
         },
     ),
     verified(
-        "CS-P3", _error_types(*_BOTH_ERRORS), mutants={"accepts only": partial(_error_types, ("accept", "reject"))}
+        "CS-P3",
+        _error_types(("accept", "reject"), ("reject", "accept")),
+        mutants={"accepts only": partial(_error_types, ("accept", "reject"))},
     ),
     refuted(
         "CS-P4", _drift(), instead=_PATHS, fix=Given(_verify_triangle), mutants={"one step": partial(_drift, steps=1)}

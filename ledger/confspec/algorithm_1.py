@@ -21,7 +21,6 @@ from ledger.proving.tools import all_of, exhaustive, identity, prove_by_inductio
 
 __all__ = ["CLAIMS"]
 
-_HALF = Fraction(1, 2)
 _LARGEST: Final = Fraction(1, 4)
 """Largest distance of the committed law from the target's, of two meanings."""
 
@@ -43,7 +42,7 @@ def _target_law(fallback: Fallback = "printed", draft: str = "1") -> Predicate:
         "target's and the draft's chance of the first)",
         test=lambda p, q: _first(fallback, p, q) == p,
         domain={"p": _CLOSED, "q": _CLOSED},
-        at=[{"p": _HALF, "q": draft}],
+        at=[{"p": Fraction(1, 2), "q": draft}],
         explain=lambda p, q: f"meaning 0 is committed with probability {_first(fallback, p, q)}",
     )
 

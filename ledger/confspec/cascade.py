@@ -19,8 +19,6 @@ from theory.published.confspec import CONFIDENT, LATENCY_MS
 
 __all__ = ["CLAIMS"]
 
-_HALF = Fraction(1, 2)
-
 
 def _verify_break_even(threshold: str = "1 - c_d / c_t") -> Evidence:
     """Saving = c_t (1 - c_d / c_t - e): its sign is that of threshold - e; then the published numbers."""
@@ -194,7 +192,7 @@ def _rounded_up(bound: Fraction) -> str:
     return f"{math.ceil(1000 * bound) / 1000:.3f}"
 
 
-def _ambiguous(level: Fraction = _HALF) -> Cases:
+def _ambiguous(level: Fraction = Fraction(1, 2)) -> Cases:
     """'Ambiguous' yes/no decisions would agree about half of the time."""
     return _bins(
         lambda name: _low_confidence_agreement(name) >= level,

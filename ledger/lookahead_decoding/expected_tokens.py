@@ -6,7 +6,6 @@ The number of tokens of a step counts the one that the target adds itself, so it
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -20,7 +19,6 @@ from ledger.proving.tools import all_of, exhaustive, identity, prove_by_inductio
 __all__ = ["CLAIMS", "multi"]
 
 _RATES = (Fraction(1, 3), Fraction(1, 2), Fraction(3, 4))
-_HALF = Fraction(1, 2)
 
 
 def multi(alpha: Any, gamma: Any, b: Any) -> Any:
@@ -28,22 +26,14 @@ def multi(alpha: Any, gamma: Any, b: Any) -> Any:
     return gamma + 1 - sum((1 - alpha**i) ** b for i in range(1, gamma + 1))
 
 
-def _longest_prefix(passed: tuple[bool, ...]) -> int:
-    """Tokens passed before the first failure."""
-    return next((i for i, ok in enumerate(passed) if not ok), len(passed))
-
-
-def _outcomes(alpha: Fraction, gamma: int, b: int) -> Iterator[tuple[Fraction, int]]:
-    """Every pattern of b sequences of gamma independent trials: (probability, tokens emitted)."""
-    for pattern in itertools.product((True, False), repeat=gamma * b):
-        hits = sum(pattern)
-        tokens = 1 + max(_longest_prefix(pattern[j * gamma : (j + 1) * gamma]) for j in range(b))
-        yield alpha**hits * (1 - alpha) ** (gamma * b - hits), tokens
-
-
 def _enumerated(alpha: Fraction, gamma: int, b: int) -> Fraction:
-    """Expected tokens of a step by walking all 2**(gamma b) patterns."""
-    return sum((p * tokens for p, tokens in _outcomes(alpha, gamma, b)), Fraction(0))
+    """Expected tokens of a step by walking all patterns of b sequences of gamma independent trials."""
+    mean = Fraction(0)
+    for pattern in itertools.product((True, False), repeat=gamma * b):
+        sequences = [pattern[j * gamma : (j + 1) * gamma] for j in range(b)]
+        longest = max(next((i for i, ok in enumerate(each) if not ok), gamma) for each in sequences)
+        mean += alpha ** sum(pattern) * (1 - alpha) ** (gamma * b - sum(pattern)) * (1 + longest)
+    return mean
 
 
 def _by_enumeration(statement: Formula, most_bits: int) -> Evidence:
@@ -89,7 +79,7 @@ def _above_tangent() -> Evidence:
 
 def _excess(gamma: int) -> Fraction:
     """Equation 5 at the mean minus the mean, b = 2, beta in {0, 1}."""
-    return Fraction(multi(_HALF, gamma, 2) - (1 + multi(Fraction(1), gamma, 2)) / 2)
+    return Fraction(multi(Fraction(1, 2), gamma, 2) - (1 + multi(Fraction(1), gamma, 2)) / 2)
 
 
 _NO_DIRECTION = Cases(

@@ -89,7 +89,6 @@ _NOT_FASTER = _slower("no entry is above 1.0", lambda speedup: speedup <= 1)
 
 
 _SUMMARIES = ("CNN", "XSum")
-_BENCHMARKS = ("MT-Bench", "HumanEval")
 
 
 def _rouge(limit: str = "0.07", temperatures: Sequence[str] = ("0.0", "1.0")) -> Cases:
@@ -214,7 +213,7 @@ def _sizes(larger: str = "7B", smaller: str = "13B") -> Cases:
     return Cases(
         text=f"Lookahead Decoding gains more for {larger} than for {smaller}",
         test=lambda data: _gain("LD", (larger, data)) > _gain("LD", (smaller, data)),
-        cases=grid(data=_BENCHMARKS),
+        cases=grid(data=("MT-Bench", "HumanEval")),
         where="Table 6, both data sets",
     )
 

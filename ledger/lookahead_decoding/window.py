@@ -85,23 +85,17 @@ _ANSWER_TOO = Cases(
 )
 
 
-_SIZE = 3
-"""Tokens of the exhaustive Jacobi runs."""
-_GREEDY = tuple(greedy_models(_SIZE))
-_GUESSES = tuple(itertools.product((0, 1), repeat=_SIZE))
-
-
 def _jacobi(spare: int = 0) -> Cases:
     """All 128 greedy targets and all 8 first guesses of 3 tokens."""
 
     def reaches(target: int, guess: tuple[int, ...]) -> bool:
-        updates, out = jacobi_iterations(_GREEDY[target], guess)
-        return updates <= _SIZE - spare and out == greedy_run(_GREEDY[target], _SIZE)
+        updates, out = jacobi_iterations(_TARGETS[target], guess)
+        return updates <= _TOKENS - spare and out == greedy_run(_TARGETS[target], _TOKENS)
 
     return Cases(
-        text=f"greedy decoding of 3 tokens within {_SIZE - spare} updates",
+        text=f"greedy decoding of 3 tokens within {_TOKENS - spare} updates",
         test=reaches,
-        cases=grid(target=range(len(_GREEDY)), guess=_GUESSES),
+        cases=grid(target=range(len(_TARGETS)), guess=_SEQUENCES),
         where="m = 3 tokens of two letters",
         partial=True,
     )

@@ -100,18 +100,13 @@ LIMITED: Final = Predicate(
     given="gamma < ceil(1/c1)",
 )
 """LR-T2b."""
-_DEPTH: Final[Domain] = {"c1": _UNIT, "k1": whole(1, 40)}
-_DEPTHS: Final = [{"c1": c, "k1": k} for c in COSTS for k in range(1, 12)]
 LONGER: Final = Predicate(
     text="k1 c1 >= 1 exactly when k1 >= ceil(1/c1)",
     test=lambda c1, k1: (k1 * c1 >= 1) is (k1 >= exact.ceil_inverse(c1)),
-    domain=_DEPTH,
-    at=_DEPTHS,
+    domain={"c1": _UNIT, "k1": whole(1, 40)},
+    at=[{"c1": c, "k1": k} for c in COSTS for k in range(1, 12)],
 )
 """Its correction."""
-
-
-_STAGES: Final = [{"alpha1": "1/2", "c1": c, "gamma": n} for c in COSTS for n in range(1, 12)]
 
 
 ONE_CASE: Final = Predicate(
@@ -122,7 +117,7 @@ ONE_CASE: Final = Predicate(
         else all(exact.stage_time(c1, int(gamma), x) == 1 + c1 * x for x in range(2 * int(gamma) + 2))
     ),
     domain={"alpha1": _UNIT, "c1": _UNIT, "gamma": whole(1, 12)},
-    at=_STAGES,
+    at=[{"alpha1": "1/2", "c1": c, "gamma": n} for c in COSTS for n in range(1, 12)],
 )
 """Its correction."""
 

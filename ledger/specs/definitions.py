@@ -56,7 +56,6 @@ def _fix_jensen() -> Evidence:
     )
 
 
-_ONE = Fraction(1)
 _PRODUCT: Final = "product of block laws = tilted target"
 _WIDTH: Final = "width of the process reward after a prefix <= width of the outcome reward"
 _COVERAGES: Final = "C_block <= C_seq"
@@ -66,7 +65,7 @@ def _telescopes(tree: Tree, _n: int, _threshold: Fraction, *, combine: str = "me
     largest = None if combine == "mean" else lambda _law, below: max(below)
     product = []
     for y in tree.responses():
-        mass = _ONE
+        mass = Fraction(1)
         for t in range(tree.horizon):
             step = tree.value(y[: t + 1], largest) / tree.value(y[:t], largest)
             mass *= tree.target[y[:t]][y[t]] * step

@@ -24,7 +24,6 @@ from ledger.specs.theorems_1_and_2 import prove_mixture
 __all__ = ["CLAIMS"]
 
 _HALF = Fraction(1, 2)
-_ONE = Fraction(1)
 
 
 _EVERY_THRESHOLD: Final = (
@@ -137,7 +136,7 @@ def _verify_filter(filtered: bool = True) -> Evidence:
     """Candidates up to the threshold dropped: the limit of selection is the tilted target given the others."""
 
     def holds(tilt2: Fraction, n: Fraction) -> bool:
-        weights = (_ONE, tilt2)
+        weights = (Fraction(1), tilt2)
         law = exact.selection_law((_HALF, _HALF), weights, int(n))
         all_low = _HALF ** int(n)
         kept = (all_low, 1 - all_low) if filtered else law

@@ -24,8 +24,6 @@ from ledger.specs.points import in_full, two_blocks
 
 __all__ = ["CLAIMS", "prove_mixture"]
 
-_HALF = Fraction(1, 2)
-
 
 _LOCAL: Final = "1 + chi2 of the response <= (1 + largest local chi2)^H"
 _BOUND: Final = "1 + chi2 of the output <= (1 + ((C exp(beta R) - 1) / n)^2)^H"
@@ -133,7 +131,7 @@ def _measurable(candidates: int = 2) -> Predicate:
         "candidates; exp(beta r) = 1, 3; switch on the second letter)",
         test=holds,
         domain={"first": between(0, 1), "width": whole(1, 6)},
-        at=[{"first": _HALF, "width": candidates}],
+        at=[{"first": Fraction(1, 2), "width": candidates}],
         explain=lambda first, width: "letter 1 chosen: the draft is on with chance 1/8, off with chance 1/4",
     )
 

@@ -19,8 +19,6 @@ from ledger.specs.points import two_letters
 
 __all__ = ["CLAIMS"]
 
-_HALF = Fraction(1, 2)
-
 
 def _verify_square(fix: Formula) -> Evidence:
     """The diagonal term is the squared count of the pair (y, y), printed as the squared count of y."""
@@ -94,7 +92,7 @@ def _missing_one(subtract: bool = False) -> Predicate:
         text="chi2 = sum of pi^2 / pi* (display before Lemma 4), weights constant, generator (gen1, 1 - gen1)",
         test=holds,
         domain={"gen1": between(0, 1), "n": whole(1, 6)},
-        at=[{"gen1": _HALF, "n": 2}],
+        at=[{"gen1": Fraction(1, 2), "n": 2}],
         explain=lambda gen1, n: "0 against 1",
     )
 

@@ -22,8 +22,6 @@ from ledger.specs.points import own_drafts, two_letters
 
 __all__ = ["CLAIMS"]
 
-_HALF = Fraction(1, 2)
-
 
 def _log2_dominates(scale: Fraction, constant: Fraction) -> Evidence:
     """``6 / (1 - exp(-n)) <= constant * log(n)**2`` from n = 3 on: the left side falls with n, the right side grows."""
@@ -122,7 +120,7 @@ def _fix_lemma6_step() -> Evidence:
             lambda: 1 - 1 / (2 * (1 - _p(55)) ** 2), "the printed factor is at most 1 from n = 55 on"
         ),
         lambda: exact.at_least(lambda: 1 / (2 * (1 - _p(54)) ** 2) - 1, "but not at n = 54"),
-        lambda: exact.at_least(lambda: point(_HALF) - _p(27), "p_n <= 1/2 from n = 27 on"),
+        lambda: exact.at_least(lambda: point(Fraction(1, 2)) - _p(27), "p_n <= 1/2 from n = 27 on"),
         lambda: exact.at_least(lambda: arb(2).rsqrt() - _p(16), "p_n <= 1/sqrt(2) from n = 16 on"),
         lambda: exact.at_least(lambda: 4 - 1 / (4 * (1 - arb(2).rsqrt()) ** 2), "the repaired factor is below 4 there"),
         detail="log(n) / n falls for n >= 3",
