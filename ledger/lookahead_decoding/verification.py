@@ -134,7 +134,6 @@ def _mean(*guesses: int) -> Cases:
     )
 
 
-_MEAN = _mean(2, 3, 4)
 _PREFIX_MEAN = _over_runs(
     lambda model, grams: _mean_tokens(exact.sample_verification(model, grams, _SIZE)) == 1 + _prefix_mass(model, grams),
     "mean tokens of Algorithm 4 = 1 + sum of P(u) over the distinct prefixes u of the n-grams",
@@ -185,7 +184,6 @@ def _nonempty(rules: exact.Rules = exact.AS_PRINTED) -> Cases:
     )
 
 
-_GREEDY, _LENGTHS, _NONEMPTY = _greedy(), _lengths(), _nonempty()
 _NONEMPTY_FIXED = _nonempty(exact.Rules(current=True))
 
 
@@ -209,9 +207,6 @@ def _indifferent(*, independent: bool = False) -> Cases:
         where="two tokens, one guess",
         explain=lambda token: f"emitted with probability {_adversary(independent)[(token,)]}",
     )
-
-
-_INDIFFERENT = _indifferent()
 
 
 def _chance(p: Fraction, n: int, *, strict: bool) -> Fraction:
@@ -256,9 +251,6 @@ def _measure(share: str = "1") -> Predicate:
     )
 
 
-_MEASURE = _measure()
-
-
 def _verify_measure(spread: Predicate) -> Evidence:
     """P(r <= p) on U(0, 1) is the length of [0, p], and r <= p against r < p differ by a point of length 0."""
     p, r = sp.symbols("p r", positive=True)
@@ -289,28 +281,28 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     refuted(
         "LD-A4-mean",
-        _MEAN,
+        _mean(2, 3, 4),
         instead=_PREFIX_MEAN,
         mutants={"one guess": _mean(1)},
     ),
     verified(
         "LD-A3",
-        _GREEDY,
+        _greedy(),
         mutants={
             "no filter": _greedy(exact.Rules(filter_prefix=False)),
             "no extra token": _greedy(exact.Rules(extra=False)),
         },
     ),
-    verified("LD-A34-length", _LENGTHS, mutants={"N - 1": _lengths(_SIZE - 1)}),
-    refuted("LD-A34-nonempty", _NONEMPTY, instead=_NONEMPTY_FIXED, mutants={"current distribution": _NONEMPTY_FIXED}),
+    verified("LD-A34-length", _lengths(), mutants={"N - 1": _lengths(_SIZE - 1)}),
+    refuted("LD-A34-nonempty", _nonempty(), instead=_NONEMPTY_FIXED, mutants={"current distribution": _NONEMPTY_FIXED}),
     repaired(
         "LD-A4-indifferent",
-        _INDIFFERENT,
+        _indifferent(),
         instead=PRESERVED,
         fix=verify_theorem_a,
         mutants={"independent guess": _indifferent(independent=True)},
     ),
-    proved("LD-A4-uniform", _MEASURE, verify=Given(_verify_measure), mutants={"99 %": _measure("0.99")}),
+    proved("LD-A4-uniform", _measure(), verify=Given(_verify_measure), mutants={"99 %": _measure("0.99")}),
     proved_with_fix(
         "LD-A4-generator",
         _EXCLUDED,

@@ -117,7 +117,7 @@ def _concave(*, of_log_slope: bool) -> Predicate:
     return divisors(what, shaped, None, "", at=grid, explain=explain)
 
 
-_CONCAVE, _RISES_THEN_FALLS = _concave(of_log_slope=False), _concave(of_log_slope=True)
+_RISES_THEN_FALLS = _concave(of_log_slope=True)
 
 
 def _f_ball(y: arb) -> arb:
@@ -167,10 +167,6 @@ def _end_value(at: int, printed: str) -> Cases:
         cases=limits,
         where=f"y to {at} from inside (0, 1)",
     )
-
-
-_AT_ZERO, _AT_ZERO_MENDED = _end_value(0, "0"), _end_value(0, "1/2")
-_AT_ONE, _AT_ONE_MENDED = _end_value(1, "-oo"), _end_value(1, "-1")
 
 
 def _derivative_ball(y: arb) -> arb:
@@ -225,7 +221,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     refuted(
         "LR-L5b",
-        _CONCAVE,
+        _concave(of_log_slope=False),
         instead=_RISES_THEN_FALLS,
         fix=lambda: screened(searched(_RISES_THEN_FALLS), one_peak),
         mutants={"corrected": _RISES_THEN_FALLS},
@@ -255,8 +251,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     refuted("LR-L6c", fix=_peak_concave, mutants={"corrected": formula_of("LR-L6c", "correction_formula")}),
     proved("LR-L6d", verify=_peak_concave, mutants={"printed N": partial(_peak_concave, "formula")}),
-    corrected("LR-L6e", _AT_ZERO, holds={"corrected": _AT_ZERO_MENDED}),
-    corrected("LR-L6f", _AT_ONE, holds={"corrected": _AT_ONE_MENDED}),
+    corrected("LR-L6e", _end_value(0, "0"), holds={"corrected": _end_value(0, "1/2")}),
+    corrected("LR-L6f", _end_value(1, "-oo"), holds={"corrected": _end_value(1, "-1")}),
     proved(
         "LR-L6g",
         _DIGITS,
