@@ -97,15 +97,15 @@ _SATURATION = Predicate(
     text="at a fixed gamma a doubling of b adds as much late as early, within a factor 2",
     test=lambda alpha, gamma, b: _gain(alpha, gamma, b) >= _gain(alpha, gamma, Fraction(1)) / 2,
     domain={"alpha": between(0, 1), "gamma": whole(1, 64), "b": whole(1, 64)},
+    explain=lambda alpha, gamma, b: (
+        f"doubling b adds {float(_gain(alpha, gamma, Fraction(1))):.3f} tokens at b = 1 and "
+        f"{float(_gain(alpha, gamma, b)):.3f} at b = {b}"
+    ),
 )
 
 
 def _search_saturation(gamma: int) -> Evidence:
-    def explain(alpha: Fraction, gamma: Fraction, b: Fraction) -> str:
-        late, early = float(_gain(alpha, gamma, b)), float(_gain(alpha, gamma, Fraction(1)))
-        return f"doubling b adds {early:.3f} tokens at b = 1 and {late:.3f} at b = {b}"
-
-    return searched(_SATURATION, *({"alpha": "1/2", "gamma": gamma, "b": b} for b in (16, 64)), explain=explain)
+    return searched(_SATURATION, *({"alpha": "1/2", "gamma": gamma, "b": b} for b in (16, 64)))
 
 
 def _verify_truncation() -> Evidence:

@@ -147,7 +147,7 @@ class Formula:
             value = side.subs(at).doit()
             return str(value) if value.is_Rational and value.q < _READABLE else f"{float(value):.6g}"
 
-        compared = [part for part in sp.preorder_traversal(self._built(self.relation)) if isinstance(part, sp.Rel)]
+        compared = sorted(self._built(self.relation).atoms(sp.Rel), key=sp.default_sort_key)
         return " and ".join(f"{shown(part.lhs)} {part.rel_op} {shown(part.rhs)}" for part in compared)
 
     def gaps(self) -> list[Callable[..., arb]]:

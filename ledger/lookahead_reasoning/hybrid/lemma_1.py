@@ -152,10 +152,17 @@ def _bounded(low: Fraction) -> Predicate:
         two, half = _ratios(**point)
         return above(two, first) & above(first, 1) & above(half, second) & above(second, 1)
 
+    def explain(**point: Fraction) -> str:
+        two, half = _ratios(**point)
+        return (
+            f"the ratios {float(two):.4f}, {float(half):.4f} against the bounds {float(first):.4f}, {float(second):.4f}"
+        )
+
     return Predicate(
         text=f"the displayed bounds, with alpha = {float(low)}, at M = 16",
         test=exceed,
         domain={"alpha1": _RATE, "alpha2": _RATE, "c1": _COST1, "c2": between(0, "1/5")},
+        explain=explain,
     )
 
 
@@ -168,15 +175,9 @@ def _bound_below(printed: Predicate, alpha_low: str) -> Evidence:
     near = {"alpha1": "501/1000", "alpha2": "799/1000", "c1": "33/100", "c2": "1/1000"}
     far = {"alpha1": "799/1000", "alpha2": "501/1000", "c1": "1/1000", "c2": "199/1000"}
 
-    def explain(**point: Fraction) -> str:
-        two, half = _ratios(**point)
-        return (
-            f"the ratios {float(two):.4f}, {float(half):.4f} against the bounds {float(first):.4f}, {float(second):.4f}"
-        )
-
     # both bounds are the values of monotone functions at a corner of the closed box
     return screened(
-        searched(printed, near, far, explain=explain),
+        searched(printed, near, far),
         lambda: _exceeds_one(first, second),
         _monotone_proof,
         _second_monotone,

@@ -158,18 +158,14 @@ _PRINTED_BOUND: Final = Predicate(
     domain={"theta": between(1, None, "[)"), "n": whole(1)},
     premise=lambda theta, n: n >= theta,
     given="n >= theta",
+    explain=lambda theta, n: "with R = 0 every candidate scores alike and the output is the optimum",
 )
 
 
 def _verify_theorem5(printed_theta: int = 1, constant: Fraction = _CONSTANT) -> Evidence:
     """As printed it includes R = 0, where nothing is left to bound; theta >= 2 gives theta**2 / (1250 n**2)."""
     return with_fix(
-        lambda: searched(
-            _PRINTED_BOUND,
-            {"theta": 3, "n": 3},
-            {"theta": printed_theta, "n": 3},
-            explain=lambda theta, n: "with R = 0 every candidate scores alike and the output is the optimum",
-        ),
+        partial(searched, _PRINTED_BOUND, {"theta": 3, "n": 3}, {"theta": printed_theta, "n": 3}),
         partial(_fix_theorem5, constant),
     )
 
