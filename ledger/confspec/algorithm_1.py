@@ -15,13 +15,12 @@ from ledger.proving.combine import exact_step
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
 from ledger.proving.margins import Margin, at_most
-from ledger.proving.records import Given, proved, refuted, repaired, verified
+from ledger.proving.records import Given, proved, refuted, repaired, restated, verified
 from ledger.proving.sequences import Law, Model, target_law
-from ledger.proving.tools import all_of, exhaustive, identity
+from ledger.proving.tools import all_of, exhaustive, identity, prove_by_induction
 
 __all__ = ["CLAIMS"]
 
-_HALF = Fraction(1, 2)
 _LARGEST: Final = Fraction(1, 4)
 """Largest distance of the committed law from the target's, of two meanings."""
 
@@ -43,7 +42,7 @@ def _target_law(fallback: Fallback = "printed", draft: str = "1") -> Predicate:
         "target's and the draft's chance of the first)",
         test=lambda p, q: _first(fallback, p, q) == p,
         domain={"p": _CLOSED, "q": _CLOSED},
-        at=[{"p": _HALF, "q": draft}],
+        at=[{"p": Fraction(1, 2), "q": draft}],
         explain=lambda p, q: f"meaning 0 is committed with probability {_first(fallback, p, q)}",
     )
 
@@ -90,7 +89,7 @@ _BIAS: Final = Predicate(
 
 def _verify_bias(stated: Callable[[Any, Any, Any], Any] = committed_law, largest: Fraction = _LARGEST) -> Evidence:
     """``p (1 + q - A)`` = p q (accepted) + (1 - A) p (rejected); distance <= 1/4, as q has deviation <= 1/2."""
-    p, q, agreement, mean = sp.symbols("p q A m", positive=True)
+    p, q, agreement = sp.symbols("p q A", positive=True)
     eighths = [Fraction(i, 8) for i in range(9)]
     return all_of(
         lambda: exhaustive(
@@ -101,7 +100,7 @@ def _verify_bias(stated: Callable[[Any, Any, Any], Any] = committed_law, largest
         exact_step((2 * largest) ** 2 >= Fraction(1, 4), "twice the largest distance, squared, is at least 1/4"),
         identity(p * q + (1 - agreement) * p - stated(p, q, agreement), "accept or regenerate"),
         identity(
-            mean - mean**2 - (sp.Rational(1, 4) - (mean - sp.Rational(1, 2)) ** 2),
+            "m - m**2 == 1 / 4 - (m - 1 / 2)**2",
             "E (q - m)^2 <= E q - m^2 = 1/4 - (m - 1/2)^2 as q^2 <= q, so the distance E|q - m| / 2 <= 1/4",
         ),
     )
@@ -181,7 +180,7 @@ def _as_the_text(depths: tuple[int, ...] = (1, 2)) -> Predicate:
 
 def _verify_commits(extra: int = 0) -> Evidence:
     """Means of committed steps by induction on k, with P(m = j) = a^j (1 - a) for j < k and P(m = k) = a^k."""
-    a, k = sp.symbols("a k", positive=True)
+    a = sp.Symbol("a", positive=True)
 
     def mean(rule: Fallback, depth: int) -> Any:
         miss = sum(_committed(depth, j, rule) * a**j * (1 - a) for j in range(depth))
@@ -192,10 +191,12 @@ def _verify_commits(extra: int = 0) -> Evidence:
         whole = sp.Integer(depth)
         return all(sp.expand(mean(rule, depth) - f(a, whole).doit() - extra) == 0 for rule, f in forms.items())
 
-    growth = (k + 1) * a ** (k + 1) + k * a**k * (1 - a) - k * a**k
     return all_of(
         lambda: exhaustive(agrees, {"depth": range(1, 7)}, what="closed forms = mean over m, symbolic in a"),
-        identity(growth - a ** (k + 1), "one more drafted step adds a^(k+1) to the mean of m"),
+        identity(
+            "(k + 1) * a**(k + 1) + k * a**k * (1 - a) - k * a**k == a**(k + 1)",
+            "one more drafted step adds a^(k+1) to the mean of m",
+        ),
     )
 
 
@@ -225,43 +226,6 @@ def _progress(fallback_runs: bool = True) -> Cases:
     return Cases(text=what, test=holds, cases=_EVERY_OUTCOME, where="k <= 8", partial=True)
 
 
-def _per_committed(rule: Fallback, a: Fraction, k: Fraction) -> Fraction:
-    """Verified steps per committed step."""
-    at = sp.Rational(str(a)), sp.Integer(int(k))
-    committed = (committed_as_printed if rule == "printed" else verified_steps)(*at)
-    return Fraction(str((verified_steps(*at) / committed).doit()))
-
-
-def _one_each(rule: Fallback = "printed") -> Predicate:
-    return Predicate(
-        text="a committed step needs one verification on average",
-        test=lambda a, k: _per_committed(rule, a, k) == 1,
-        domain={"a": between(0, 1), "k": whole(1)},
-        at=[{"a": "1/2", "k": 1}, {"a": "1/2", "k": 2}],
-        explain=lambda a, k: f"{_per_committed(rule, a, k)} verifications per committed step",
-    )
-
-
-def _verify_verifications() -> Evidence:
-    """Verified = sum_{j<k} a^j; committed is the same sum after the text, and smaller by a - a^k as printed."""
-    a, n = sp.symbols("a k", positive=True)
-
-    def holds(k: int) -> bool:
-        verified, lines = (form(a, sp.Integer(k)).doit() for form in (verified_steps, committed_as_printed))
-        reached = sum(a**j for j in range(k))
-        return all(sp.expand(x) == 0 for x in (verified - reached, verified - lines - a + a**k))
-
-    return exhaustive(
-        holds,
-        {"k": range(1, 9)},
-        what="verified - committed = a - a^k as printed, 0 after the text (symbolic in a)",
-        tail=identity(
-            (a - a ** (n + 1)) - (a - a**n) - (a**n - a ** (n + 1)),
-            "one more drafted step adds a^k verified and, as printed, a^(k+1) committed steps",
-        ),
-    )
-
-
 CLAIMS: tuple[Claim, ...] = (
     refuted(
         "CS-A1-law",
@@ -288,8 +252,7 @@ CLAIMS: tuple[Claim, ...] = (
     verified("CS-A1-progress", _progress(), mutants={"no fallback": partial(_progress, False)}),
     repaired(
         "CS-V1-committed",
-        _one_each(),
-        fix=_verify_verifications,
-        mutants={"after the text": partial(_one_each, "text")},
+        fix=Given(partial(prove_by_induction, index="k", start=1)),
+        mutants={"after the text": restated("CS-V1-committed", change=("committed_as_printed", "verified_steps"))},
     ),
 )

@@ -7,12 +7,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from ledger.confspec.forms import expected_verification_cost
 from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, Predicate, rows, walked
-from ledger.proving.deferred import sp
 from ledger.proving.domains import between
 from ledger.proving.records import Given, proved, refuted, restated, verified
 from ledger.proving.rounding import printed
@@ -21,15 +19,11 @@ from theory.published.confspec import CONFIDENT, LATENCY_MS
 
 __all__ = ["CLAIMS"]
 
-_HALF = Fraction(1, 2)
 
-
-def _verify_break_even(threshold: Callable[[Any, Any], Any] | None = None) -> Evidence:
+def _verify_break_even(threshold: str = "1 - c_d / c_t") -> Evidence:
     """Saving = c_t (1 - c_d / c_t - e): its sign is that of threshold - e; then the published numbers."""
-    c_d, c_t, e = sp.symbols("c_d c_t e", positive=True)
-    limit = 1 - c_d / c_t if threshold is None else threshold(c_d, c_t)
-    saving = c_t - expected_verification_cost(c_d, c_t, e)
-    return all_of(identity(saving - c_t * (limit - e), "c_t - (c_d + e c_t) = c_t (threshold - e)"), _published_savings)
+    saving = f"c_t - (c_d + e * c_t) == c_t * ({threshold} - e)"
+    return all_of(identity(saving, "c_t - (c_d + e c_t) = c_t (threshold - e)"), _published_savings)
 
 
 def _published_savings() -> Evidence:
@@ -47,12 +41,9 @@ def _published_savings() -> Evidence:
 
 def _verify_batch(checks: int = 2) -> Evidence:
     """The target is not called only if none of the checks is escalated: ``(1 - e)**n``, by induction on n."""
-    e, n = sp.symbols("e n", positive=True)
     return all_of(
-        identity(1 - (1 - e) ** checks - (e + (1 - e) * e), "one of two is escalated with chance e + (1 - e) e"),
-        identity(
-            (1 - (1 - e) ** (n + 1)) - (1 - (1 - e) ** n) - e * (1 - e) ** n, "one more check adds e (1 - e)^n >= 0"
-        ),
+        identity(f"1 - (1 - e)**{checks} == e + (1 - e) * e", "one of two is escalated with chance e + (1 - e) e"),
+        identity("(1 - e)**n - (1 - e)**(n + 1) == e * (1 - e)**n", "one more check adds e (1 - e)^n >= 0"),
     )
 
 
@@ -201,7 +192,7 @@ def _rounded_up(bound: Fraction) -> str:
     return f"{math.ceil(1000 * bound) / 1000:.3f}"
 
 
-def _ambiguous(level: Fraction = _HALF) -> Cases:
+def _ambiguous(level: Fraction = Fraction(1, 2)) -> Cases:
     """'Ambiguous' yes/no decisions would agree about half of the time."""
     return _bins(
         lambda name: _low_confidence_agreement(name) >= level,
@@ -227,7 +218,7 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "CS-V2",
         verify=_verify_break_even,
-        mutants={"ratio": partial(_verify_break_even, lambda draft, target: draft / target)},
+        mutants={"ratio": partial(_verify_break_even, "c_d / c_t")},
     ),
     proved("CS-V3", verify=_verify_batch, mutants={"one": partial(_verify_batch, 1)}),
     verified(

@@ -10,10 +10,9 @@ from typing import Final
 
 from ledger.confspec.forms import tree_candidates
 from ledger.ledger import Claim, Evidence
-from ledger.proving.cases import Cases, Predicate, grid, rows, searched, walked
+from ledger.proving.cases import Cases, Predicate, grid, rows, walked
 from ledger.proving.deferred import sp
-from ledger.proving.domains import between, whole
-from ledger.proving.margins import Margin, at_most
+from ledger.proving.domains import between
 from ledger.proving.records import proved, refuted, repaired, verified
 from ledger.proving.rounding import printed
 from ledger.proving.symbolic import nonnegative
@@ -72,13 +71,8 @@ def _tree(form: Callable[[int, int], int] | None = None) -> Cases:
 
 
 def _verify_tree(form: Callable[[int, int], int] | None = None) -> Evidence:
-    width = sp.Symbol("W", integer=True, positive=True)
-    k = sp.Symbol("k", integer=True, positive=True)
-    closed = (width ** (k + 1) - width) / (width - 1)
-    return walked(
-        _tree(form),
-        tail=identity(closed.subs(k, k + 1) - closed - width ** (k + 1), "a deeper level adds W times the level above"),
-    )
+    deeper = "(W**(k + 2) - W) / (W - 1) - (W**(k + 1) - W) / (W - 1) == W**(k + 1)"
+    return walked(_tree(form), tail=identity(deeper, "a deeper level adds W times the level above"))
 
 
 def _chosen(draft: Fraction, target: Fraction, accuracy: Fraction) -> tuple[Fraction, Fraction]:
@@ -145,37 +139,15 @@ def _longest(lengths: tuple[int, ...] = (1, 3)) -> Cases:
         test=lambda both, one: both == one,
         cases=rows({"both": both, "one": one}),
         where="two steps",
+        explain=lambda both, one: f"{both} on average for two, {one} for one",
     )
 
 
-_UNEVEN: Final = _longest()
-
-
-def _verify_at_once(lengths: tuple[int, ...] = (1, 3)) -> Evidence:
-    statement = _UNEVEN if lengths == (1, 3) else _longest(lengths)
-    return searched(statement, explain=lambda both, one: f"{both} on average for two, {one} for one")
-
-
-def _takes_between(length: Fraction, more: Fraction, n: Fraction) -> Margin:
-    """The longest of n steps of two lengths, evenly: between the mean and n times the mean."""
-    longest, mean = length + more - more / 2 ** int(n), length + more / 2
-    return at_most(mean, longest) & at_most(longest, n * mean)
-
-
-_LONGEST: Final = Predicate(
-    text="the longest of n steps, each of length l or l + d evenly, takes between the mean of one and n times it",
-    test=_takes_between,
-    domain={"length": between(0, None), "more": between(0, None, "[)"), "n": whole(1, 40)},
-)
-
-
 def _fix_at_once() -> Evidence:
-    length, more, k = sp.symbols("l d k", nonnegative=True)
-    n, half = 2 + k, sp.Symbol("h", nonnegative=True)  # h = 2**-n, at most 1/4
-    longest, mean = length + more - more / (4 + half), length + more / 2
+    # of n steps, each of length l or l + d evenly; 2**-n = 1 / (4 + h) is at most 1/4
     return all_of(
-        lambda: nonnegative(longest - mean, what="at least the mean of one, for two steps or more"),
-        lambda: nonnegative(n * mean - (length + more), what="at most n times the mean"),
+        lambda: nonnegative("l + d - d / (4 + h) >= l + d / 2", what="at least the mean of one, for two steps or more"),
+        lambda: nonnegative("(2 + k) * (l + d / 2) >= l + d", what="at most n times the mean"),
     )
 
 
@@ -192,11 +164,9 @@ CLAIMS: tuple[Claim, ...] = (
     refuted("CS-B1", _schedule(), instead=_PIPELINE, mutants={"pipeline": partial(_schedule, False)}),
     repaired(
         "CS-B2",
-        _UNEVEN,
-        instead=_LONGEST,
-        printed=_verify_at_once,
+        _longest(),
         fix=_fix_at_once,
-        mutants={"equal": partial(_verify_at_once, (2, 2))},
+        mutants={"equal": _longest((2, 2))},
     ),
     proved("CS-M1", _memory(), mutants={"1": partial(_memory, "1")}),
     proved(

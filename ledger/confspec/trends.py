@@ -133,17 +133,13 @@ def _loses(points: str, draft: str, *, at_least: bool) -> Cases:
     )
 
 
-_SLOWER: Final = ("3", _GATES, speedups, "speedups fall as the threshold rises")
-_HEAVIER: Final = ("7", _DRAFTS, speedups, "speedups fall as the draft grows")
-
-
 CLAIMS: tuple[Claim, ...] = (
     verified("CS-E1", _joint(), mutants={"apart": partial(_joint, seen=False)}),
     proved("CS-E2", _decides(), mutants={"neither": partial(_decides, 3)}),
     corrected("CS-N11", _MONOTONE, holds={"means": _fix_monotone}),
     proved(
         "CS-N12",
-        _falling(*_SLOWER),
+        _falling("3", _GATES, speedups, "speedups fall as the threshold rises"),
         mutants={
             "reversed": partial(_falling, "3", _GATES[::-1], speedups, "speedups rise with the threshold"),
             "accuracy": partial(_falling, "3", _GATES, accuracies, "accuracy falls with the threshold"),
@@ -151,7 +147,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "CS-N13",
-        _falling(*_HEAVIER),
+        _falling("7", _DRAFTS, speedups, "speedups fall as the draft grows"),
         mutants={
             "accuracy": partial(_falling, "7", _DRAFTS, accuracies, "accuracy falls as the draft grows"),
             "larger": partial(_falling, "7", _DRAFTS[::-1], accuracies, "accuracy rises with the draft"),

@@ -15,7 +15,7 @@ from ledger.proving.combine import exact_step
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between, one_of, whole
 from ledger.proving.margins import Margin, at_most
-from ledger.proving.records import Given, proved, proved_with_fix, refuted, repaired, verified
+from ledger.proving.records import Given, proved, proved_with_fix, refuted, repaired, restated, verified
 from ledger.proving.tools import all_of, identity, screened, with_fix
 
 __all__ = ["CLAIMS", "PRESERVED", "verify_theorem_a"]
@@ -77,34 +77,18 @@ def _one_position() -> Evidence:
     Invariant after rejecting a set of tokens of mass m: this point is reached with probability 1 - m, and a remaining
     token of mass p has P_j = p / (1 - m). A guess of mass q keeps it; an already rejected guess changes nothing.
     """
-    m, q, p = sp.symbols("m q p", positive=True)
-    accept = q / (1 - m)
     return all_of(
-        identity((1 - m) * accept - q, "a guess of mass q is accepted with total probability q"),
-        identity((1 - m) * (1 - accept) - (1 - m - q), "the next guess is reached with 1 - m - q"),
-        identity(p / (1 - m) / (1 - accept) - p / (1 - m - q), "norm() keeps P_j = p / (1 - m - q)"),
-        identity((1 - m) * (p / (1 - m)) - p, "line 41 emits a remaining token with total probability p"),
+        identity("(1 - m) * (q / (1 - m)) == q", "a guess of mass q is accepted with total probability q"),
+        identity("(1 - m) * (1 - q / (1 - m)) == 1 - m - q", "the next guess is reached with 1 - m - q"),
+        identity("p / (1 - m) / (1 - q / (1 - m)) == p / (1 - m - q)", "norm() keeps P_j = p / (1 - m - q)"),
+        identity("(1 - m) * (p / (1 - m)) == p", "line 41 emits a remaining token with total probability p"),
     )
 
 
-def _divisible(largest: str = "1") -> Predicate:
-    """``r P(v) / r = P(v)`` with r = 1 - P(s) needs P(s) < 1."""
-    return Predicate(
-        text="the proof divides by r = 1 - P(s), which is not 0",
-        test=lambda p_guess: 1 - p_guess != 0,
-        domain={"p_guess": between(0, largest, "[]")},
-    )
-
-
-_DIVISIBLE = _divisible()
 _WHOLE_MASS = _over_runs(
     lambda model, grams: sum(exact.sample_verification(model, grams, _SIZE).values()) == 1,
     "total mass 1 without the empty branch",
 )
-
-
-def _search_divisible(printed: Predicate = _DIVISIBLE, largest: str = "1") -> Evidence:
-    return searched(printed, {"p_guess": "1/3"}, {"p_guess": "1/2"}, {"p_guess": largest})
 
 
 def _whole_mass() -> Evidence:
@@ -146,10 +130,10 @@ def _mean(*guesses: int) -> Cases:
         test=lambda b: _mean_of_algorithm(b) == _mean_of_equation(b),
         cases=grid(b=guesses),
         where=f"b in {', '.join(map(str, guesses))}, gamma = 1",
+        explain=lambda b: f"{_mean_of_algorithm(b)} tokens against {_mean_of_equation(b)}",
     )
 
 
-_MEAN = _mean(2, 3, 4)
 _PREFIX_MEAN = _over_runs(
     lambda model, grams: _mean_tokens(exact.sample_verification(model, grams, _SIZE)) == 1 + _prefix_mass(model, grams),
     "mean tokens of Algorithm 4 = 1 + sum of P(u) over the distinct prefixes u of the n-grams",
@@ -200,7 +184,6 @@ def _nonempty(rules: exact.Rules = exact.AS_PRINTED) -> Cases:
     )
 
 
-_GREEDY, _LENGTHS, _NONEMPTY = _greedy(), _lengths(), _nonempty()
 _NONEMPTY_FIXED = _nonempty(exact.Rules(current=True))
 
 
@@ -224,9 +207,6 @@ def _indifferent(*, independent: bool = False) -> Cases:
         where="two tokens, one guess",
         explain=lambda token: f"emitted with probability {_adversary(independent)[(token,)]}",
     )
-
-
-_INDIFFERENT = _indifferent()
 
 
 def _chance(p: Fraction, n: int, *, strict: bool) -> Fraction:
@@ -271,9 +251,6 @@ def _measure(share: str = "1") -> Predicate:
     )
 
 
-_MEASURE = _measure()
-
-
 def _verify_measure(spread: Predicate) -> Evidence:
     """P(r <= p) on U(0, 1) is the length of [0, p], and r <= p against r < p differ by a point of length 0."""
     p, r = sp.symbols("p r", positive=True)
@@ -296,41 +273,36 @@ CLAIMS: tuple[Claim, ...] = (
             "no filter": partial(verify_theorem_a, _preserved(exact.Rules(filter_prefix=False))),
         },
     ),
-    proved_with_fix(
+    repaired(
         "LD-TA-proof",
-        _DIVISIBLE,
-        verify=partial(with_fix, _search_divisible, _whole_mass),
         instead=_WHOLE_MASS,
         fix=_whole_mass,
-        mutants={"P(s) < 1": partial(_search_divisible, _divisible("2/3"), "2/3")},
+        mutants={"P(s) < 1": restated("LD-TA-proof", domain="p_guess in [0, 2/3]", p_guess="2/3")},
     ),
     refuted(
         "LD-A4-mean",
-        _MEAN,
-        verify=partial(
-            searched, _MEAN, explain=lambda b: f"{_mean_of_algorithm(b)} tokens against {_mean_of_equation(b)}"
-        ),
+        _mean(2, 3, 4),
         instead=_PREFIX_MEAN,
         mutants={"one guess": _mean(1)},
     ),
     verified(
         "LD-A3",
-        _GREEDY,
+        _greedy(),
         mutants={
             "no filter": _greedy(exact.Rules(filter_prefix=False)),
             "no extra token": _greedy(exact.Rules(extra=False)),
         },
     ),
-    verified("LD-A34-length", _LENGTHS, mutants={"N - 1": _lengths(_SIZE - 1)}),
-    refuted("LD-A34-nonempty", _NONEMPTY, instead=_NONEMPTY_FIXED, mutants={"current distribution": _NONEMPTY_FIXED}),
+    verified("LD-A34-length", _lengths(), mutants={"N - 1": _lengths(_SIZE - 1)}),
+    refuted("LD-A34-nonempty", _nonempty(), instead=_NONEMPTY_FIXED, mutants={"current distribution": _NONEMPTY_FIXED}),
     repaired(
         "LD-A4-indifferent",
-        _INDIFFERENT,
+        _indifferent(),
         instead=PRESERVED,
         fix=verify_theorem_a,
         mutants={"independent guess": _indifferent(independent=True)},
     ),
-    proved("LD-A4-uniform", _MEASURE, verify=Given(_verify_measure), mutants={"99 %": _measure("0.99")}),
+    proved("LD-A4-uniform", _measure(), verify=Given(_verify_measure), mutants={"99 %": _measure("0.99")}),
     proved_with_fix(
         "LD-A4-generator",
         _EXCLUDED,

@@ -68,7 +68,6 @@ def _advances(target: int, draft: Gram) -> bool:
     return len(out) > 0 and out == greedy_run(_TARGETS[target], len(out))
 
 
-_SYSTEM, _PREFIX = _system(), _prefix()
 _PROGRESS = Cases(
     text="a step adds at least one token (the target's next token is 0)",
     test=lambda draft: bool(_accepted(0, (draft,), correct=False)),
@@ -85,23 +84,17 @@ _ANSWER_TOO = Cases(
 )
 
 
-_SIZE = 3
-"""Tokens of the exhaustive Jacobi runs."""
-_GREEDY = tuple(greedy_models(_SIZE))
-_GUESSES = tuple(itertools.product((0, 1), repeat=_SIZE))
-
-
 def _jacobi(spare: int = 0) -> Cases:
     """All 128 greedy targets and all 8 first guesses of 3 tokens."""
 
     def reaches(target: int, guess: tuple[int, ...]) -> bool:
-        updates, out = jacobi_iterations(_GREEDY[target], guess)
-        return updates <= _SIZE - spare and out == greedy_run(_GREEDY[target], _SIZE)
+        updates, out = jacobi_iterations(_TARGETS[target], guess)
+        return updates <= _TOKENS - spare and out == greedy_run(_TARGETS[target], _TOKENS)
 
     return Cases(
-        text=f"greedy decoding of 3 tokens within {_SIZE - spare} updates",
+        text=f"greedy decoding of 3 tokens within {_TOKENS - spare} updates",
         test=reaches,
-        cases=grid(target=range(len(_GREEDY)), guess=_GUESSES),
+        cases=grid(target=range(len(_TARGETS)), guess=_SEQUENCES),
         where="m = 3 tokens of two letters",
         partial=True,
     )
@@ -133,7 +126,6 @@ def _trajectory(*, first: bool = False) -> Cases:
     )
 
 
-_TRAJECTORY = _trajectory()
 _TRAJECTORY_FIXED = Cases(
     text="with the current token as its first token, column 1 fits too",
     test=partial(_one_trajectory, first=True),
@@ -219,19 +211,18 @@ def _columns(shared_rows: int = 1) -> Cases:
     )
 
 
-_JACOBI, _IN_STEP, _COLUMNS = _jacobi(), _in_step(), _columns()
-_INDEX, _INDEX_FIXED = _index(), _index(last=-1, highest=19)
-
-
 CLAIMS: tuple[Claim, ...] = (
-    verified("LD-E1", _SYSTEM, mutants={"one token": _system(1)}),
-    verified("LD-E2", _PREFIX, mutants={"shifted": _prefix(1)}),
+    verified("LD-E1", _system(), mutants={"one token": _system(1)}),
+    verified("LD-E2", _prefix(), mutants={"shifted": _prefix(1)}),
     corrected("LD-E2-progress", _PROGRESS, holds={"answer too": _ANSWER_TOO}),
-    verified("LD-A2", _JACOBI, mutants={"m - 1": _jacobi(spare=1)}),
-    verified("LD-A1-progress", _IN_STEP, mutants={"one behind": _in_step(lag=1)}),
-    refuted("LD-A1-index", _INDEX, instead=_INDEX_FIXED, mutants={"shorter": _index(last=-1)}),
+    verified("LD-A2", _jacobi(), mutants={"m - 1": _jacobi(spare=1)}),
+    verified("LD-A1-progress", _in_step(), mutants={"one behind": _in_step(lag=1)}),
+    refuted("LD-A1-index", _index(), instead=_index(last=-1, highest=19), mutants={"shorter": _index(last=-1)}),
     refuted(
-        "LD-A1-ngram", _TRAJECTORY, instead=_TRAJECTORY_FIXED, mutants={"current token first": _trajectory(first=True)}
+        "LD-A1-ngram",
+        _trajectory(),
+        instead=_TRAJECTORY_FIXED,
+        mutants={"current token first": _trajectory(first=True)},
     ),
     proved(
         "LD-TOKENS",
@@ -242,5 +233,5 @@ CLAIMS: tuple[Claim, ...] = (
             "current token apart": partial(_verify_tokens, _step_tokens(lambda w, n, g: (w + g) * (n - 1) + 1)),
         },
     ),
-    verified("LD-LP", _COLUMNS, mutants={"nothing shared": _columns(0)}),
+    verified("LD-LP", _columns(), mutants={"nothing shared": _columns(0)}),
 )

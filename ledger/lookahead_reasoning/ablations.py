@@ -184,18 +184,14 @@ def _most(highest: str = "2.11", lowest: str = "1.32") -> Cases:
     )
 
 
-_DROPS, _JUDGED, _AT_RANDOM, _SCORED, _WIDTHS = _drops(), _judges(), _random(), _scores(), _widths()
-_STRONGER, _LIFT, _MOST = _stronger(), _lift(), _most()
-
-
 CLAIMS: tuple[Claim, ...] = (
-    refuted("LR-P8", _LIFT, instead=_LIFT_ONCE, mutants={"GSM8K": _lift("GSM8K, DeepSeek")}),
-    proved("LR-P9", _MOST, mutants={"2.10": _most("2.10"), "1.39": _most(lowest="1.39")}),
-    proved("LR-P10", _DROPS, mutants={"12": _drops((("Random", 1, "12"),)), "6.2": _drops((("Score 9", 0, "6.2"),))}),
-    proved("LR-P11", _JUDGED, mutants={"one": _judges("1"), "embedding": _judges("2", ("Emb. 0.95",))}),
-    proved("LR-P12", _AT_RANDOM, mutants={"scores": _random(("Score 9",))}),
+    refuted("LR-P8", _lift(), instead=_LIFT_ONCE, mutants={"GSM8K": _lift("GSM8K, DeepSeek")}),
+    proved("LR-P9", _most(), mutants={"2.10": _most("2.10"), "1.39": _most(lowest="1.39")}),
+    proved("LR-P10", _drops(), mutants={"12": _drops((("Random", 1, "12"),)), "6.2": _drops((("Score 9", 0, "6.2"),))}),
+    proved("LR-P11", _judges(), mutants={"one": _judges("1"), "embedding": _judges("2", ("Emb. 0.95",))}),
+    proved("LR-P12", _random(), mutants={"scores": _random(("Score 9",))}),
     corrected("LR-P13", _MIRRORED, holds={"order": _ORDER}),
-    proved("LR-P14", _SCORED, mutants={"each other": _scores(("Random", "Score 7"))}),
-    proved("LR-P15", _WIDTHS, mutants={"each step": _widths(each_step=True), "32B": _widths(judge="32B")}),
-    proved("LR-P16", _STRONGER, mutants={"gain": _stronger("1/2")}),
+    proved("LR-P14", _scores(), mutants={"each other": _scores(("Random", "Score 7"))}),
+    proved("LR-P15", _widths(), mutants={"each step": _widths(each_step=True), "32B": _widths(judge="32B")}),
+    proved("LR-P16", _stronger(), mutants={"gain": _stronger("1/2")}),
 )

@@ -5,15 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import partial
 
 from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning import exact
-from ledger.proving.cases import Cases, Predicate, grid, rows, searched, walked
-from ledger.proving.deferred import sp
-from ledger.proving.formulas import between, one_of, whole
-from ledger.proving.records import corrected, proved, refuted, repaired
-from ledger.proving.tools import identity, prove_identity
+from ledger.proving.cases import Cases, grid, rows, walked
+from ledger.proving.records import Given, corrected, proved, refuted, repaired, restated
+from ledger.proving.tools import identity, prove_equalities
 from theory.published.lookahead_reasoning import DATASETS, PAIRS, TABLE_1, TABLE_3, both_pairs
 
 __all__ = ["CLAIMS", "measured"]
@@ -75,53 +72,6 @@ def _multiply(low: str) -> Cases:
 
     share = "the product of the single ones" if low == "1" else f"{low} to 1 times the product of the single ones"
     return _each_cell(within, f"the combined speedup is {share}, up to rounding")
-
-
-def _cycle(alpha1: Fraction, c1: Fraction, k1: int, target_factor: Fraction, draft_factor: Fraction) -> Fraction:
-    """Synchronous cycle with target steps `target_factor` and draft steps `draft_factor` times faster."""
-    time = (k1 - 1) * c1 / draft_factor + 1 / target_factor
-    speed: Fraction = exact.geometric_sum(alpha1, k1) / time
-    return speed
-
-
-def _combined(*, same: bool) -> Predicate:
-    """H = f g, the target being made faster by g; the draft by its own factor, or by the same."""
-
-    def multiplies(alpha1: Fraction, c1: Fraction, k1: Fraction, target: Fraction, draft: Fraction) -> bool:
-        depth = int(k1)
-        return bool(_cycle(alpha1, c1, depth, target, draft) == exact.f_sync(alpha1, c1, depth) * target)
-
-    faster = one_of("3/2", 1, 2, 3)
-    return Predicate(
-        text="h = f g with target steps and draft steps made faster",
-        test=multiplies,
-        domain={
-            **{"alpha1": between(0, 1), "c1": between(0, 1), "k1": whole(2, 12)},
-            **{"target": faster, "draft": faster},
-        },
-        premise=(lambda target, draft, **_: target == draft) if same else (lambda **_: True),
-        given="target and draft equal" if same else "",
-    )
-
-
-_COMBINED, _COMBINED_SAME = _combined(same=False), _combined(same=True)
-
-
-def _search_combined(printed: Predicate, target: str, draft: str) -> Evidence:
-    points = ({"alpha1": "1/2", "c1": "1/4", "k1": k, "target": target, "draft": draft} for k in (2, 3))
-
-    def explain(alpha1: Fraction, c1: Fraction, k1: Fraction, target: Fraction, draft: Fraction) -> str:
-        product = exact.f_sync(alpha1, c1, int(k1)) * target
-        return f"the cycle gives {_cycle(alpha1, c1, int(k1), target, draft)}, the product {product}"
-
-    return searched(printed, *points, explain=explain)
-
-
-def _same_factor() -> Evidence:
-    """One factor for both models divides every time of a cycle or stage, so c1 stays and the speedups multiply."""
-    steps, c, k, g = sp.symbols("steps c1 k1 g", positive=True)
-    sped_up = steps / ((k - 1) * c / g + 1 / g)
-    return prove_identity(sped_up - g * steps / ((k - 1) * c + 1), what="one factor g for draft and target: h = f g")
 
 
 def _range(cells: Sequence[str | Fraction], low: str, high: str, what: str) -> Cases:
@@ -194,9 +144,7 @@ _TREE, _ONE_EACH, _EVERY_PREFIX = _tree(), _tree_targets(one_per_depth=True), _t
 
 def _tree_proof() -> Evidence:
     """W**j prefixes before position j: each prefix of length j - 1 has W children."""
-    w = sp.Symbol("W", positive=True)
-    j = sp.Symbol("j", positive=True, integer=True)
-    return walked(_EVERY_PREFIX, tail=identity(w * w**j - w ** (j + 1), "each of the W**j prefixes has W children"))
+    return walked(_EVERY_PREFIX, tail=identity("W * W**j == W**(j + 1)", "each of the W**j prefixes has W children"))
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -204,11 +152,8 @@ CLAIMS: tuple[Claim, ...] = (
     corrected("LR-P2", _PRODUCT, holds={"looser": _LOOSER}),
     repaired(
         "LR-S10",
-        _COMBINED,
-        instead=_COMBINED_SAME,
-        printed=partial(_search_combined, _COMBINED, "2", "1"),
-        fix=_same_factor,
-        mutants={"same factor": partial(_search_combined, _COMBINED_SAME, "2", "2")},
+        fix=Given(prove_equalities),  # one factor divides every time of a cycle or stage, so c1 stays
+        mutants={"same factor": restated("LR-S10", change=("c1 / draft", "c1 / target"))},
     ),
     proved("LR-P3", _FASTER, mutants={"a tenth": _A_TENTH}),
     refuted("LR-P4", _OFTEN, instead=_THREE_ABOVE, mutants={"three": _share("0.50", "0.64", 3)}),

@@ -21,10 +21,10 @@ from ledger.lookahead_reasoning.timelines import (
 )
 from ledger.proving.cases import searched
 from ledger.proving.deferred import sp
-from ledger.proving.records import corrected, proved, proved_with_fix, refuted
-from ledger.proving.tools import all_of, identity, prove_identity, prove_sign, refute, screened, with_fix
+from ledger.proving.records import Given, corrected, formula_of, proved, refuted, repaired, restated
+from ledger.proving.tools import all_of, identity, prove_by_induction, prove_identity, prove_sign, refute, screened
 
-__all__ = ["CLAIMS", "expected_intervals_proof", "expected_remainder_proof"]
+__all__ = ["CLAIMS"]
 
 
 def _ratio(*, limited: bool) -> Evidence:
@@ -58,32 +58,19 @@ def _case_2(rule: str, formula: StageTime = limited_time, shift: int = 0) -> Evi
     return screened(
         times if times.verdict is Verdict.FALSE else check_saturated_speedup(shift),
         limited_induction,
-        lambda: expected_intervals_proof(1),
-        lambda: expected_remainder_proof("E[X mod k1]"),
+        partial(prove_by_induction, formula_of("LR-C3"), "n", 0),
+        partial(prove_by_induction, formula_of("LR-C5"), "k1", 1),
         lambda: _ratio(limited=True),
     )
 
 
-def _typo(exponent: str) -> Evidence:
-    """S2 with the exponent k + 1 of the main text, whose k is not defined, against S2 of Theorem 2."""
-    a, c = sp.symbols("alpha1 c1", positive=True)
-    k1, k = (sp.Symbol(name, positive=True, integer=True) for name in ("k1", exponent))
-    bracket = a - a ** (k + 1) - k1 * (1 - a) * a**k1
-    printed = (1 - a**k1) / ((1 - a) + c * bracket)
-    sample = {"alpha1": "1/2", "c1": "1/4", "k1": "2", "k": "1"}
-    difference = printed - saturated_printed(a, c, k1)
-    return prove_identity(difference, what=f"S2 with alpha1**({exponent}+1)", samples=[sample])
-
-
 def _dimension_proof() -> Evidence:
     """With 1/c = N - s, 0 <= s < 1, N = ceil(1/c): starts j and j - n overlap iff n c < 1, true for n <= N - 1 only."""
-    n, s = sp.symbols("N s", positive=True)
-    c = 1 / (n - s)
     return screened(
         searched(timelines.DIMENSION),
-        identity((1 - (n - 1) * c) * (n - s) - (1 - s), "1 - (N-1) c has the sign of 1 - s"),
-        lambda: prove_sign(1 - s, unit=("s",), what="so the target N - 1 drafts back still runs"),
-        identity((n * c - 1) * (n - s) - s, "N c - 1 has the sign of s >= 0, so the one N back has ended"),
+        identity("(1 - (N - 1) / (N - s)) * (N - s) == 1 - s", "1 - (N-1) c has the sign of 1 - s"),
+        lambda: prove_sign("1 - s", unit=("s",), what="so the target N - 1 drafts back still runs"),
+        identity("(N / (N - s) - 1) * (N - s) == s", "N c - 1 has the sign of s >= 0, so the one N back has ended"),
         limited_induction,
     )
 
@@ -154,47 +141,10 @@ def _not_refuted(evidence: Evidence) -> Evidence:
     """The integer form of a definition: n >= ceil(x) iff n >= x for integers n; the listed cases agree with it."""
     if evidence.verdict is Verdict.FALSE:
         return evidence
-    n, s, d = sp.symbols("N s d", positive=True)
     # 1/c1 = N - s with 0 <= s < 1: k1 = N + d gives k1 c1 - 1 of the sign of d + s, k1 = N - 1 of the sign of s - 1
     return all_of(
-        identity((n + d) - (n - s) - (d + s), "k1 >= N is enough"),
-        lambda: prove_sign(1 - s, unit=("s",), what="k1 = N - 1 is not"),
-    )
-
-
-def expected_remainder_proof(what: str, *, scale: int = 1) -> Evidence:
-    """E[X mod k] for every k: induction on k of the finite sum, with a symbol for alpha**k."""
-    a, k1 = sp.Symbol("alpha1", positive=True), sp.Symbol("k1", positive=True, integer=True)
-
-    def total(k: sp.Expr) -> sp.Expr:
-        """sum_{r < k} r alpha**r, from the printed expectation times (1 - alpha**k) / (1 - alpha)."""
-        return scale * partial_batch(a, k) * (1 - a**k) / (1 - a)
-
-    step = total(k1 + 1) - total(k1) - k1 * a**k1
-    return all_of(
-        identity(total(sp.Integer(1)), "empty sum at k1 = 1"),
-        lambda: prove_identity(
-            step, what=f"{what}: raising k1 by one adds k1 alpha**k1", samples=[{"alpha1": "1/2", "k1": "2"}]
-        ),
-    )
-
-
-def expected_intervals_proof(power: int) -> Evidence:
-    """E[ceil((X+1)/k)] = 1/(1 - alpha**(power k)) for every k: sum_m (m+1) q**m (1-q), by telescoping in m."""
-    q = sp.Symbol("q", positive=True)
-    m = sp.Symbol("m", positive=True, integer=True)
-
-    def summed(n: sp.Expr) -> sp.Expr:
-        """The first n terms, summed by hand: 1/(1 - q**power) minus a remainder that tends to 0."""
-        return (1 - q**n) / (1 - q**power) - n * q**n
-
-    term = (m + 1) * q**m * (1 - q)
-    return all_of(
-        identity(summed(sp.Integer(0)), "empty sum"),
-        lambda: prove_identity(
-            summed(m + 1) - summed(m) - term, what="each interval adds its term", samples=[{"q": "1/2", "m": "1"}]
-        ),
-        detail="q = alpha**k1; the partial sums (1 - q**n)/(1 - q) - n q**n tend to 1/(1 - q)",
+        identity("N + d - (N - s) == d + s", "k1 >= N is enough"),
+        lambda: prove_sign("1 - s", unit=("s",), what="k1 = N - 1 is not"),
     )
 
 
@@ -213,25 +163,6 @@ def _interval_probability(exponent_shift: int) -> Evidence:
     )
 
 
-def _remainder_pmf(period: int) -> Evidence:
-    """The printed p solves p = (1 - alpha) alpha**r + alpha**(k + period) p, which is a shift of X by k."""
-    a = sp.Symbol("alpha", positive=True)
-    k, r = sp.symbols("k r", positive=True, integer=True)
-    p = (1 - a) * a**r / (1 - a**k)
-    return prove_identity(
-        p - (1 - a) * a**r - a ** (k + period) * p,
-        what="P(X mod k = r) = (1 - alpha) alpha**r / (1 - alpha**k)",
-        samples=[{"alpha": "1/2", "k": "2", "r": "1"}],
-    )
-
-
-def _geometric_mean(scale: str) -> Evidence:
-    """Mu = E[X] solves mu = alpha (1 + mu): an accepted draft adds one and starts afresh."""
-    a = sp.Symbol("alpha1", positive=True)
-    mean = sp.Rational(scale) * accepted(a)
-    return prove_identity(mean - a * (1 + mean), what="E[X] = alpha + alpha E[X]", samples=[{"alpha1": "1/2"}])
-
-
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-F1",
@@ -248,16 +179,14 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     refuted(
         "LR-S5",
-        timelines.LONGER_FLOOR,
         instead=timelines.LONGER,
         fix=lambda: all_of(lambda: _not_refuted(searched(timelines.LONGER)), free_induction),
         mutants={"corrected": timelines.LONGER},
     ),
-    proved_with_fix(
+    repaired(
         "LR-S6",
-        verify=lambda: with_fix(lambda: _typo("k"), lambda: _typo("k1")),
-        fix=lambda: all_of(lambda: _typo("k1"), lambda: _case_2("ceil")),
-        mutants={"corrected": partial(with_fix, lambda: _typo("k1"), lambda: _typo("k1"))},
+        fix=Given(lambda statement: all_of(partial(prove_by_induction, statement, "k1"), lambda: _case_2("ceil"))),
+        mutants={"corrected": restated("LR-S6", change=("(k + 1)", "(k1 + 1)"))},
     ),
     proved(
         "LR-S7",
@@ -280,7 +209,6 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     refuted(
         "LR-T2c",
-        timelines.BOTH_CASES,
         instead=timelines.ONE_CASE,
         fix=lambda: all_of(lambda: _case_1("ceil"), lambda: _case_2("ceil")),
         mutants={"corrected": timelines.ONE_CASE},
@@ -298,15 +226,25 @@ CLAIMS: tuple[Claim, ...] = (
         verify=_dimension_proof,
         mutants={"floor": partial(searched, timelines.DIMENSION_FLOOR)},
     ),
-    proved("LR-C1", verify=lambda: _geometric_mean("1"), mutants={"doubled": partial(_geometric_mean, "2")}),
+    proved(
+        "LR-C1",
+        verify=Given(partial(prove_by_induction, index="k1")),
+        mutants={"doubled": restated("LR-C1", change=("== alpha1", "== 2 * alpha1"))},
+    ),
     proved("LR-C2", verify=lambda: _interval_probability(0), mutants={"longer": partial(_interval_probability, 1)}),
     proved(
-        "LR-C3", verify=lambda: expected_intervals_proof(1), mutants={"squared": partial(expected_intervals_proof, 2)}
+        "LR-C3",
+        verify=Given(partial(prove_by_induction, index="n", start=0)),
+        mutants={"squared": restated("LR-C3", change=("== 1 / (1 - alpha1**gamma", "== 1 / (1 - alpha1**(2 * gamma)"))},
     ),
-    proved("LR-C4", verify=lambda: _remainder_pmf(0), mutants={"period": partial(_remainder_pmf, 1)}),
+    proved(
+        "LR-C4",
+        verify=Given(partial(prove_by_induction, index="n", start=0)),
+        mutants={"period": restated("LR-C4", change=("m * gamma", "m * (gamma + 1)"))},
+    ),
     proved(
         "LR-C5",
-        verify=lambda: expected_remainder_proof("E[X mod gamma]"),
-        mutants={"doubled": partial(expected_remainder_proof, "twice", scale=2)},
+        verify=Given(partial(prove_by_induction, index="k1", start=1)),
+        mutants={"doubled": restated("LR-C5", change=("== (", "== 2 * ("))},
     ),
 )

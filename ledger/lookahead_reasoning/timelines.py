@@ -9,17 +9,14 @@ from typing import Final
 from ledger.ledger import Evidence
 from ledger.lookahead_reasoning import exact
 from ledger.proving.cases import Predicate
-from ledger.proving.deferred import sp
 from ledger.proving.domains import Domain, between, whole
 from ledger.proving.tools import all_of, identity, prove_sign, refute
 
 __all__ = [
-    "BOTH_CASES",
     "COSTS",
     "FIGURE_1",
     "LIMITED",
     "LONGER",
-    "LONGER_FLOOR",
     "ONE_CASE",
     "StageTime",
     "check_saturated_speedup",
@@ -103,52 +100,15 @@ LIMITED: Final = Predicate(
     given="gamma < ceil(1/c1)",
 )
 """LR-T2b."""
-_DEPTH: Final[Domain] = {"c1": _UNIT, "k1": whole(1, 40)}
-_DEPTHS: Final = [{"c1": c, "k1": k} for c in COSTS for k in range(1, 12)]
-LONGER_FLOOR: Final = Predicate(
-    text="generating k1 drafts takes at least T",
-    test=lambda c1, k1: k1 * c1 >= 1,
-    domain=_DEPTH,
-    premise=_from("floor", "k1"),
-    given="k1 >= floor(1/c1)",
-    at=_DEPTHS,
-    explain=lambda c1, k1: f"it takes {k1 * c1} T",
-)
-"""LR-S5 as printed."""
 LONGER: Final = Predicate(
     text="k1 c1 >= 1 exactly when k1 >= ceil(1/c1)",
     test=lambda c1, k1: (k1 * c1 >= 1) is (k1 >= exact.ceil_inverse(c1)),
-    domain=_DEPTH,
-    at=_DEPTHS,
+    domain={"c1": _UNIT, "k1": whole(1, 40)},
+    at=[{"c1": c, "k1": k} for c in COSTS for k in range(1, 12)],
 )
 """Its correction."""
 
 
-_STAGES: Final = [{"alpha1": "1/2", "c1": c, "gamma": n} for c in COSTS for n in range(1, 12)]
-
-
-def _both_cases(first: str) -> Predicate:
-    def agree(alpha1: Fraction, c1: Fraction, gamma: Fraction) -> bool:
-        return bool(exact.f_unsaturated(alpha1, c1) == exact.f_saturated(alpha1, c1, int(gamma)))
-
-    def where_both(alpha1: Fraction, c1: Fraction, gamma: Fraction) -> bool:
-        return switching_point(c1, first) <= gamma < exact.ceil_inverse(c1)
-
-    return Predicate(
-        text="S1 = S2 where both cases apply",
-        test=agree,
-        domain={"alpha1": _UNIT, "c1": _UNIT, "gamma": whole(1, 40)},
-        premise=where_both,
-        given=f"{first}(1/c1) <= gamma < ceil(1/c1)",
-        at=_STAGES,
-        explain=lambda alpha1, c1, gamma: (
-            f"S1 = {exact.f_unsaturated(alpha1, c1)} and S2 = {exact.f_saturated(alpha1, c1, int(gamma))}"
-        ),
-    )
-
-
-BOTH_CASES: Final = _both_cases("floor")
-"""LR-T2c as printed."""
 ONE_CASE: Final = Predicate(
     text="the speedup of the timeline is S1 from ceil(1/c1) on and S2 below",
     test=lambda alpha1, c1, gamma: (
@@ -157,7 +117,7 @@ ONE_CASE: Final = Predicate(
         else all(exact.stage_time(c1, int(gamma), x) == 1 + c1 * x for x in range(2 * int(gamma) + 2))
     ),
     domain={"alpha1": _UNIT, "c1": _UNIT, "gamma": whole(1, 12)},
-    at=_STAGES,
+    at=[{"alpha1": "1/2", "c1": c, "gamma": n} for c in COSTS for n in range(1, 12)],
 )
 """Its correction."""
 
@@ -240,27 +200,27 @@ def limited_time(c: Fraction, gamma: int, accepted: int) -> Fraction:
 
 def free_induction() -> Evidence:
     """Start times s_j = j c solve the recursion s_j = max(s_(j-1) + c, s_(j-gamma) + 1) when gamma c >= 1."""
-    j, c, g, slack = sp.symbols("j c gamma slack", positive=True)
     # gamma >= 1/c, written as gamma = 1/c + slack; at slack = 0 the two candidates are equal
-    wait = (j * c) - ((j - g) * c + 1)
     return all_of(
-        identity((j - 1) * c + c - j * c, "the draft of step j ends at j c"),
-        lambda: prove_sign(sp.expand(wait.subs(g, 1 / c + slack)), what="the slot frees before j c when gamma > 1/c"),
-        identity(wait.subs(g, 1 / c), "and exactly at j c when gamma = 1/c"),
+        identity("(j - 1) * c + c == j * c", "the draft of step j ends at j c"),
+        lambda: prove_sign(
+            "j * c - ((j - (1 / c + slack)) * c + 1)", what="the slot frees before j c when gamma > 1/c"
+        ),
+        identity("j * c == (j - 1 / c) * c + 1", "and exactly at j c when gamma = 1/c"),
         detail="Induction on j; the first rejection X ends at s_X + 1",
     )
 
 
 def limited_induction() -> Evidence:
     """Start times m + r c (j = m gamma + r) solve the same recursion when gamma c < 1."""
-    m, r, c, g, s = sp.symbols("m r c gamma s", positive=True)
     # gamma < ceil(1/c) means gamma c < 1 for an integer gamma; write c = s / gamma with 0 < s < 1
-    ready = (m - 1) + (g - 1) * c + c
     return all_of(
-        identity(m + (r - 1) * c + c - (m + r * c), "r >= 1: the draft of step j ends at m + r c"),
-        identity((m - 1) + r * c + 1 - (m + r * c), "r >= 1: the slot frees at m + r c"),
+        identity("m + (r - 1) * c + c == m + r * c", "r >= 1: the draft of step j ends at m + r c"),
+        identity("m - 1 + r * c + 1 == m + r * c", "r >= 1: the slot frees at m + r c"),
         lambda: prove_sign(
-            (m - ready).subs(c, s / g), unit=("s",), what="r = 0: the draft has ended before the slot frees"
+            "m - (m - 1 + (gamma - 1) * s / gamma + s / gamma)",
+            unit=("s",),
+            what="r = 0: the draft has ended before the slot frees",
         ),
         detail="Induction on j = m gamma + r; ceil((X+1)/gamma) = m + 1 at X = m gamma + r",
     )

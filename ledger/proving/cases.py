@@ -141,7 +141,7 @@ def walked(cases: Cases, *, tail: Part | None = None) -> Evidence:
     for case in cases.cases():
         count += 1
         if not cases.holds(case):
-            return _failing(cases, case, count, cases.explain)
+            return _failing(cases, case, count)
     closed = None if tail is None else made(tail)
     which = "its one case" if count == 1 else f"all {count} cases"
     text = f"{cases.text}: holds in {which}" + (f", that is, for {cases.where}" if cases.partial else "")
@@ -157,21 +157,16 @@ def walked(cases: Cases, *, tail: Part | None = None) -> Evidence:
     )
 
 
-def searched(
-    statement: Statement, *points: Mapping[str, Any], explain: Callable[..., str] | None = None, text: str = ""
-) -> Evidence:
+def searched(statement: Statement, *points: Mapping[str, Any]) -> Evidence:
     """Look for a counterexample among points of the statement's domain, simplest first; of `Cases`, among all of them.
 
-    Points default to those of the statement, as words about a failure do. Values are exact: fractions, or strings of
-    them. Points outside the domain are refused, those that do not meet the
-    premise are passed over.
+    Points default to those of the statement. Values are exact: fractions, or strings of them. Points outside the domain
+    are refused, those that do not meet the premise are passed over.
 
     Returns
     -------
     ``false`` with the first point at which the statement certainly fails; ``open`` when there is none.
     """
-    if not isinstance(statement, Formula):
-        explain = explain or statement.explain
     tried = 0
     for case in statement.cases() if isinstance(statement, Cases) else _exact(points or statement.at):
         tried += 1
@@ -181,11 +176,11 @@ def searched(
             checked(statement.domain, case)
             fails = statement.admits(case) and statement.holds(case) is False
         if fails:
-            return _failing(statement, case, tried, explain, text)
+            return _failing(statement, case, tried)
     return Evidence(
         verdict=Verdict.OPEN,
         method="exact counterexample",
-        detail=f"{text or statement.text}: no counterexample among {tried} exact points",
+        detail=f"{statement.text}: no counterexample among {tried} exact points",
         effort={"points": tried},
     )
 
@@ -194,14 +189,13 @@ def _exact(points: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Fraction]]
     return ({name: Fraction(value) for name, value in point.items()} for point in points)
 
 
-def _failing(
-    statement: Statement, case: Case, tried: int, explain: Callable[..., str] | None, text: str = ""
-) -> Evidence:
+def _failing(statement: Statement, case: Case, tried: int) -> Evidence:
     """Evidence ``false`` at a case."""
     shown = _words(statement, case)
     at = ", ".join(f"{name} = {value}" for name, value in shown.items())
-    tail = "" if explain is None else f": {explain(**case)}"
-    return counterexample(f"{text or statement.text}: fails at {at}{tail}", shown, {"points": tried})
+    explain = None if isinstance(statement, Formula) else statement.explain
+    why = statement.sides(case) if isinstance(statement, Formula) else explain(**case) if explain else ""
+    return counterexample(f"{statement.text}: fails at {at}{why and f': {why}'}", shown, {"points": tried})
 
 
 def _words(statement: Statement, case: Case) -> dict[str, str]:

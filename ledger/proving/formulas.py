@@ -34,6 +34,8 @@ _BITS: Final = (256, 4096)
 """Precision of the balls, and the next one, where they do not decide and the point is extreme."""
 _EXTREME: Final = 10**40
 """A value or its denominator beyond this is extreme."""
+_READABLE: Final = 10**6
+"""Denominators from here on are shown as decimals."""
 _EQUAL_TO: Final = Fraction(1, 10**30)
 """Two sides are called equal when their balls overlap and are narrower than this share of the larger side."""
 _GREATER: Final = frozenset({"GreaterThan", "StrictGreaterThan"})
@@ -136,6 +138,17 @@ class Formula:
     def assumed(self, point: Mapping[str, Any]) -> Margin:
         """How far the premise is from failing there."""
         return self._near(self.premise, point) if self.premise else MET
+
+    def sides(self, point: Point) -> str:
+        """Both sides at a point for a reader, exact where they are rational: ``49/81 >= 2/3``."""
+        at = {sp.Symbol(name, positive=True): sp.Rational(str(value)) for name, value in point.items()}
+
+        def shown(side: sympy.Expr) -> str:
+            value = side.subs(at).doit()
+            return str(value) if value.is_Rational and value.q < _READABLE else f"{float(value):.6g}"
+
+        compared = sorted(self._built(self.relation).atoms(sp.Rel), key=sp.default_sort_key)
+        return " and ".join(f"{shown(part.lhs)} {part.rel_op} {shown(part.rhs)}" for part in compared)
 
     def gaps(self) -> list[Callable[..., arb]]:
         """For each of its inequalities a function of balls by name, which is positive where the inequality is strict.

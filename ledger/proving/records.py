@@ -149,13 +149,20 @@ def formula_of(claim_id: str, which: str = "formula") -> Formula:
 
 
 def restated(
-    claim_id: str, *, domain: str = "", relation: str = "", premise: str = "", change: tuple[str, str] = ("", "")
+    claim_id: str,
+    *,
+    domain: str = "",
+    relation: str = "",
+    premise: str = "",
+    change: tuple[str, str] = ("", ""),
+    **at: Any,
 ) -> Formula:
     """The same with another ``relation`` or ``premise``, or other values of some variables of its ``domain``.
 
     Parameters
     ----------
     change : words of the relation, and what stands there instead.
+    at : the one point to try instead of those of the record.
 
     Raises
     ------
@@ -169,6 +176,7 @@ def restated(
         domain={**formula.domain, **(domain_of(domain) if domain else {})},
         relation=relation or formula.relation.replace(*change),
         premise=premise or formula.premise,
+        at=[at] if at else formula.at,
     )
 
 

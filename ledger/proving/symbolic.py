@@ -11,17 +11,29 @@ from ledger.ledger import Evidence, Verdict
 from ledger.proving.balls import Rational
 from ledger.proving.combine import counterexample, refutation
 from ledger.proving.deferred import sp
+from ledger.proving.reading import read
 
-__all__ = ["identity", "nonnegative", "prove_descent", "prove_identity", "prove_sign"]
+__all__ = ["as_expression", "identity", "nonnegative", "prove_descent", "prove_identity", "prove_sign"]
 
 
-def prove_identity(difference: sp.Expr, *, what: str, samples: Iterable[Mapping[str, Rational | str]] = ()) -> Evidence:
-    """Prove that a sympy expression is identically zero, or find a rational point where it is not.
+def as_expression(given: sp.Expr | str) -> sp.Expr:
+    """What `reading.read` makes of a text; of a relation, its left or greater side minus the other one."""
+    built = read(given) if isinstance(given, str) else given
+    if isinstance(built, sp.Eq):
+        return built.lhs - built.rhs
+    return built.gts - built.lts if isinstance(built, sp.Rel) else built
+
+
+def prove_identity(
+    given: sp.Expr | str, *, what: str, samples: Iterable[Mapping[str, Rational | str]] = ()
+) -> Evidence:
+    """Prove that an expression is identically zero, or two sides equal as text, or find a rational point where not.
 
     Rational functions (also of powers ``a**n`` with symbolic n) are decided by reduction to a common denominator,
     others by sympy's simplification. ``samples`` (symbol name -> rational) are tried before: the first at which the
     difference is certainly not zero (exactly, or enclosed away from zero at 50 digits) refutes it.
     """
+    difference = as_expression(given)
     for sample in [*samples, _default_sample(difference)]:
         symbols = sorted(difference.free_symbols, key=lambda s: str(s.name))
         values = {s: sp.Rational(str(sample[s.name])) for s in symbols if s.name in sample}
@@ -41,9 +53,9 @@ def prove_identity(difference: sp.Expr, *, what: str, samples: Iterable[Mapping[
     )
 
 
-def identity(difference: sp.Expr, what: str) -> Callable[[], Evidence]:
+def identity(given: sp.Expr | str, what: str) -> Callable[[], Evidence]:
     """A part of a proof: `prove_identity`, called when the parts before it are proved."""
-    return partial(prove_identity, difference, what=what)
+    return partial(prove_identity, given, what=what)
 
 
 def _default_sample(expression: sp.Expr) -> dict[str, str]:
@@ -60,13 +72,14 @@ def _certainly_nonzero(value: sp.Expr) -> bool:
     return bool(number.is_number and number.is_finite and abs(number) > sp.Rational(1, 10**30))
 
 
-def prove_sign(expression: sp.Expr, *, what: str, unit: Iterable[str] = ()) -> Evidence:
+def prove_sign(given: sp.Expr | str, *, what: str, unit: Iterable[str] = ()) -> Evidence:
     """Prove that a rational expression is positive for all positive values of its symbols (those in `unit`: in (0, 1)).
 
     Each symbol x of `unit` is replaced by ``x / (1 + x)``, which maps (0, oo) onto (0, 1); then numerator and
     denominator, expanded, must have coefficients of one sign, so that no cancellation can happen anywhere in the range.
     Give a power such as ``alpha**n`` a symbol of its own. ``false`` comes with a point of a small grid.
     """
+    expression = as_expression(given)
     symbols = sorted(expression.free_symbols, key=lambda s: str(s.name))
     unit_names = set(unit)
     for point in _sign_samples(symbols, unit_names):
@@ -100,12 +113,15 @@ def _one_sign(poly: sp.Poly) -> int:
     return -1 if all(c < 0 for c in coefficients) else 0
 
 
-def prove_descent(expression: sp.Expr, variable: sp.Symbol, *, what: str, order: int) -> Evidence:
+def prove_descent(given: sp.Expr | str, variable: sp.Symbol | str, *, what: str, order: int) -> Evidence:
     """Prove ``expression > 0`` for every ``variable > 0`` by derivatives.
 
     The expression and its first ``order - 1`` derivatives vanish at 0, the derivative of this order is positive (sympy
     decides that from the assumptions of its symbols), so each lower one is positive by integration.
     """
+    expression = as_expression(given)
+    if isinstance(variable, str):
+        variable = sp.Symbol(variable, positive=True)
     for sample in ("1/10", "1", "5"):
         number = sp.N(expression.subs(variable, sp.Rational(sample)), 50)
         if number.is_number and number < -sp.Rational(1, 10**30):
@@ -123,11 +139,12 @@ def prove_descent(expression: sp.Expr, variable: sp.Symbol, *, what: str, order:
     return Evidence(verdict=Verdict.PROVED, method="symbolic", detail=detail, effort={"order": order})
 
 
-def nonnegative(expression: sp.Expr, *, what: str) -> Evidence:
+def nonnegative(given: sp.Expr | str, *, what: str) -> Evidence:
     """Prove that a rational function of nonnegative variables is nonnegative: no coefficient has a minus sign.
 
     ``false`` where an integer point of a small grid shows a negative value, ``open`` when neither happens.
     """
+    expression = as_expression(given)
     symbols = sorted(expression.free_symbols, key=lambda s: str(s.name))
     top, bottom = sp.fraction(sp.cancel(sp.together(expression)))
     signs = [c for part in (top, bottom) for c in (sp.Poly(part, *symbols).coeffs() if symbols else [part])]

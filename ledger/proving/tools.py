@@ -21,10 +21,12 @@ from ledger.ledger import Evidence, Verdict
 from ledger.proving.balls import Rational, ball, point, precision, simplest_between
 from ledger.proving.cases import Cases, grid, searched, walked
 from ledger.proving.combine import Part, all_of, argued, counterexample, numeric, refutation, screened, with_fix
+from ledger.proving.deferred import sp
 from ledger.proving.domains import closed
 from ledger.proving.formulas import Formula
 from ledger.proving.margins import Margin
 from ledger.proving.symbolic import identity, prove_descent, prove_identity, prove_sign
+from theory.errors import ParameterError
 
 __all__ = [
     "Box",
@@ -35,6 +37,7 @@ __all__ = [
     "identity",
     "numeric",
     "prove_box",
+    "prove_by_induction",
     "prove_descent",
     "prove_equalities",
     "prove_identity",
@@ -110,6 +113,35 @@ def prove_equalities(statement: Formula) -> Evidence:
     """
     differences = statement.differences()
     return all_of(*[partial(prove_identity, each, what=statement.text, samples=statement.at) for each in differences])
+
+
+def prove_by_induction(statement: Formula, index: str, start: int | None = None) -> Evidence:
+    """Prove the equalities of a statement by induction on a whole number that ends its sums, from its lowest value on.
+
+    The equality at one number is solved for a sum and inserted into that at the next, where every sum has a term more.
+    ``start`` begins below the domain. What joins the equalities is left to other parts of a proof.
+    """
+    n, start = sp.Symbol(index, positive=True), int(statement.domain[index].low) if start is None else start
+    parts: list[Part] = []
+    for difference in statement.differences():
+        here, later = difference, difference.subs(n, n + 1)
+        sums = []
+        for total in sorted(difference.atoms(sp.Sum), key=str):
+            factor, term = total.function.as_independent(*total.variables, as_Add=False)
+            ((running, _low, high),) = total.limits
+            sums.append(sp.Dummy())
+            here = here.subs(total, factor * sums[-1])
+            longer = factor.subs(n, n + 1) * (sums[-1] + term.subs(running, high + 1))
+            later = later.subs(total.subs(n, n + 1), longer)
+            if sp.diff(high, n) != 1 or n in term.free_symbols:
+                raise ParameterError(index, str(total), "must end the sum, of which no term depends on it")
+        here = sp.numer(sp.together(here))
+        known = -here.subs(sums[0], 0) / sp.diff(here, sums[0])
+        parts += [
+            identity(difference.subs(n, start).doit(), f"{statement.text} at {index} = {start}"),
+            identity(later.subs(sums[0], known), f"and at {index} + 1, if at {index}"),
+        ]
+    return argued(*parts)
 
 
 def _boxes(count: int) -> str:

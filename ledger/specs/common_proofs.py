@@ -14,6 +14,7 @@ from functools import partial
 from ledger.ledger import Evidence
 from ledger.proving.deferred import sp
 from ledger.proving.margins import Margin, at_least, at_most
+from ledger.proving.symbolic import as_expression
 from ledger.proving.tools import all_of, identity, prove_descent, prove_identity
 from ledger.specs.exact import Instance, agree, coverage, nonnegative, ratio
 
@@ -28,17 +29,16 @@ __all__ = [
 ]
 
 
-def prove_log_identity(expression: sp.Expr, what: str) -> Evidence:
+def prove_log_identity(given: sp.Expr | str, what: str) -> Evidence:
     """An identity between logarithms of positive symbols."""
-    return prove_identity(sp.expand_log(expression, force=True), what=what)
+    return prove_identity(sp.expand_log(as_expression(given), force=True), what=what)
 
 
 def prove_gibbs() -> Evidence:
     """``log x <= x - 1`` on both sides of 1, which makes every divergence nonnegative and zero only at equality."""
-    u = sp.Symbol("u", positive=True)
     return all_of(
-        lambda: prove_descent(u - sp.log(1 + u), u, what="x - 1 - log x > 0 for x = 1 + u", order=1),
-        lambda: prove_descent(1 / (1 + u) - 1 + sp.log(1 + u), u, what="the same for x = 1 / (1 + u)", order=1),
+        lambda: prove_descent("u - log(1 + u)", "u", what="x - 1 - log x > 0 for x = 1 + u", order=1),
+        lambda: prove_descent("1 / (1 + u) - 1 + log(1 + u)", "u", what="the same for x = 1 / (1 + u)", order=1),
         detail="D(p | q) = - sum p log(q / p) >= - sum p (q / p - 1) = 0",
     )
 
@@ -57,7 +57,6 @@ def _ratio_algebra() -> Evidence:
     X >= (v + (n - 1) m) / n, and the density ratio is E[1 / X].
     """
     a, b, c, k = sp.symbols("a b c k", nonnegative=True)
-    x, low, high = sp.symbols("x m M", positive=True)
     n = 1 + k
 
     def excess(v: sp.Expr, m: sp.Expr, top: sp.Expr) -> sp.Expr:
@@ -65,16 +64,15 @@ def _ratio_algebra() -> Evidence:
         return top / m - 1 - ((1 - v) + spread / (v + (n - 1) * m))
 
     return all_of(
-        identity(1 / x - (1 - (x - 1) + (x - 1) ** 2 / x), "1/X = 1 - (X - 1) + (X - 1)^2 / X"),
+        identity("1 / x == 1 - (x - 1) + (x - 1)**2 / x", "1/X = 1 - (X - 1) + (X - 1)^2 / X"),
         identity(
-            (high + low - high * low - 1) - (high - 1) * (1 - low),
-            "(M - W)(W - m) >= 0 and E W = 1 give var W <= (M - 1)(1 - m)",
+            "M + m - M * m - 1 == (M - 1) * (1 - m)", "(M - W)(W - m) >= 0 and E W = 1 give var W <= (M - 1)(1 - m)"
         ),
         lambda: nonnegative(excess(1 + c, 1 / (1 + b), 1 + c + a), what="n (ratio - 1) <= kappa - 1 for 1 <= v <= M"),
         lambda: nonnegative(
             excess(1 / (1 + c), 1 / (1 + c + b), 1 + a), what="n (ratio - 1) <= kappa - 1 for m <= v <= 1"
         ),
-        lambda: nonnegative((1 + c + a) * (1 + b) - 1 - c, what="n (1 - ratio) <= v - 1 <= kappa - 1"),
+        lambda: nonnegative("(1 + c + a) * (1 + b) - 1 - c", what="n (1 - ratio) <= v - 1 <= kappa - 1"),
     )
 
 
@@ -108,15 +106,14 @@ def covered(instance: Instance, _n: int, *, both: bool = True) -> Margin:
 
 def prove_coverage(both: bool = True) -> Evidence:
     """``kappa <= C exp(beta R)`` with C the product of both sup-norms (mutant: of one), and C >= 1."""
-    a, b, c, d = sp.symbols("a b c d", nonnegative=True)
-    up, down, theta = sp.symbols("A B theta", positive=True)
-    largest = up * theta / ((1 + a) * (1 + b))
-    smallest = (1 + c) * (1 + d) / down
     return all_of(
         agree(partial(covered, both=both), what="kappa <= C exp(beta R) and C >= 1", sizes=(1,)),
-        lambda: nonnegative(up * down * theta - largest / smallest, what="any score ratio <= A B theta"),
+        lambda: nonnegative(
+            "A * B * theta - A * theta / ((1 + a) * (1 + b)) / ((1 + c) * (1 + d) / B)",
+            what="any score ratio <= A B theta",
+        ),
         identity(
-            sp.Symbol("g") * (1 - sp.Symbol("t") / sp.Symbol("g")) - (sp.Symbol("g") - sp.Symbol("t")),
+            "g * (1 - t / g) == g - t",
             "the mean of 1 - t/g under g is 0, so t/g reaches one somewhere, and g/t likewise",
         ),
     )

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 from flint import arb
 
 from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate
-from ledger.proving.domains import between, one_of, whole
+from ledger.proving.combine import Part, all_of, exact_step
+from ledger.proving.domains import Range, between, one_of, whole
 from ledger.proving.margins import Margin
+from ledger.proving.records import Given
 from ledger.specs.block_tree import Tree
 from ledger.specs.exact import Instance
 
-__all__ = ["own_drafts", "poisson_weights", "two_blocks", "two_letters"]
+__all__ = ["in_full", "own_drafts", "poisson_weights", "two_blocks", "two_letters"]
 
 _UNIT: Final = between(0, 1)
 _POSITIVE: Final = between(0, None)
@@ -28,26 +31,39 @@ OneBlock = Callable[..., Margin | bool]
 """Takes the instance, the width, and the numbers of the statement."""
 
 
-def two_letters(text: str, test: OneBlock, *, widths: tuple[int, int] = (1, 4), **numbers: Fraction) -> Predicate:
-    """A statement about one block: letters 1 and 2, of which the second one's exponentiated reward is ``tilt2``."""
+def two_letters(
+    text: str,
+    test: OneBlock,
+    *,
+    widths: tuple[int, int] = (1, 4),
+    means: Range | None = None,
+    own: bool = False,
+    **numbers: Fraction,
+) -> Predicate:
+    """A statement about one block: letters 1 and 2, of which the second one's exponentiated reward is ``tilt2``.
 
-    def holds(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction, **numbers: Fraction) -> Margin | bool:
-        gen, target = (gen1, 1 - gen1), (target1, 1 - target1)
-        return test(Instance(gen=gen, target=target, tilt=(Fraction(1), tilt2)), int(n), **numbers)
+    Its n is a width, or a real number of ``means``. ``own``: the target generates.
+    """
 
-    domain = {"gen1": _UNIT, "target1": _UNIT, "tilt2": _POSITIVE, "n": whole(*widths)}
+    def holds(
+        target1: Fraction, tilt2: Fraction, n: Fraction, gen1: Fraction | None = None, **numbers: Fraction
+    ) -> Margin | bool:
+        target, first = (target1, 1 - target1), target1 if gen1 is None else gen1
+        instance = Instance(gen=(first, 1 - first), target=target, tilt=(Fraction(1), tilt2))
+        return test(instance, int(n) if means is None else n, **numbers)
+
+    domain = {"gen1": _UNIT, "target1": _UNIT, "tilt2": _POSITIVE, "n": means or whole(*widths)}
+    if own:
+        del domain["gen1"]
     return Predicate(text=text, test=holds, domain=domain, numbers=numbers)
 
 
-def own_drafts(text: str, test: OneBlock, **numbers: Fraction) -> Predicate:
-    """As `two_letters`, where the target generates."""
+own_drafts = partial(two_letters, own=True)
 
-    def holds(target1: Fraction, tilt2: Fraction, n: Fraction, **numbers: Fraction) -> Margin | bool:
-        target = (target1, 1 - target1)
-        return test(Instance(gen=target, target=target, tilt=(Fraction(1), tilt2)), int(n), **numbers)
 
-    domain = {"target1": _UNIT, "tilt2": _POSITIVE, "n": whole(1, 4)}
-    return Predicate(text=text, test=holds, domain=domain, numbers=numbers)
+def in_full(number: str, what: str, *parts: Part) -> Given:
+    """A proof of a bound that gives all of it, and so no statement whose number of this name is less than one."""
+    return Given(lambda statement: all_of(exact_step(statement.numbers[number] >= 1, what), *parts))
 
 
 def two_blocks(text: str, test: Callable[..., Margin | bool], **numbers: Fraction) -> Predicate:

@@ -177,7 +177,7 @@ def _split(depth: int) -> float:
 COMPUTED: Final[dict[str, tuple[float, ...]]] = {
     "LR-S4": (9 / 5,),
     "LR-S6": (3 / 2, float(exact.f_saturated(Fraction(1, 2), Fraction(1, 4), 2))),
-    "LR-L2c": (_saturated(1 / 16, 0.9, 1.5), _saturated(1 / 16, 0.9, 1.75)),
+    "LR-L2c": (1 - 0.9 * 1.5, _saturated(1 / 16, 0.9, 1.5), _saturated(1 / 16, 0.9, 1.75)),
     "LR-T3i": (4 * math.log(2) / 15, 4 / 29),
     "LR-T4g": (
         float(exact.g(Fraction("0.79"), Fraction("0.005"), 2)),
@@ -189,6 +189,9 @@ COMPUTED: Final[dict[str, tuple[float, ...]]] = {
     "LR-L6c": ((0.75 + 2 * math.log(0.5)) * 8, (1.25 + 2 * math.log(0.5)) * 8),
     "LR-L5b": ((_split(6) - _split(4)) / 2, (_split(12) - _split(6)) / 6),
     "LR-P2": (1.36 * 1.53,),
+    "LD-S1": (16**2,),
+    "SPECS-COV": (0.5**2,),
+    "SPECS-L5b": ((0.5 - 0.25) / (1 - 0.25),),
     "SPECS-L1": ((math.log(4) - math.log(3)) / 4,),
 }
 """Claim -> numbers of its sentence that its verifier does not print, from their definitions."""

@@ -12,10 +12,9 @@ from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import one_peak
 from ledger.lookahead_reasoning.hybrid.points import Synchronous, divisors, split, synchronous, words
 from ledger.lookahead_reasoning.hybrid.theorem_3 import hybrid_proof
 from ledger.proving.cases import Predicate, searched
-from ledger.proving.deferred import sp
 from ledger.proving.domains import between
 from ledger.proving.margins import MET, Margin, at_least
-from ledger.proving.records import formula_of, refuted, repaired
+from ledger.proving.records import formula_of, refuted, repaired, restated
 from ledger.proving.symbolic import prove_sign
 from ledger.proving.tools import screened
 
@@ -46,24 +45,13 @@ def _constant_from(rounding: str) -> Predicate:
 _FROM_FLOOR, _FROM_CEILING = _constant_from("floor"), _constant_from("ceil")
 
 
-def _below(*, strict: bool) -> Predicate:
-    """A value at most (or less than) another one is not the largest."""
-    return Predicate(
-        text=f"h(1, gamma2*) {'<' if strict else '<='} h(2, gamma2*) makes h(1, gamma2*) no maximum",
-        test=lambda single, hybrid: single < hybrid,
-        domain={"single": between(1, 5), "hybrid": between(1, 5)},
-        premise=lambda single, hybrid: single < hybrid if strict else single <= hybrid,
-        given=f"h(1, gamma2*) {'<' if strict else '<='} h(2, gamma2*)",
-        at=[{"single": "2", "hybrid": "2"}],
-    )
-
-
 def _two_steps_gain() -> Evidence:
     """f_async(2) > 1 = f_async(1): 1 + alpha1 exceeds 1 + c1 alpha1 (1 - alpha1)."""
-    alpha, c = sp.symbols("alpha1 c1", positive=True)
     return screened(
         searched(formula_of("LR-T4k", "correction_formula"), {"alpha1": "53/100", "c1": "33/100"}),
-        lambda: prove_sign(alpha * (1 - c * (1 - alpha)), unit=("alpha1", "c1"), what="h(2, k) > h(1, k) for every k"),
+        lambda: prove_sign(
+            "alpha1 * (1 - c1 * (1 - alpha1))", unit=("alpha1", "c1"), what="h(2, k) > h(1, k) for every k"
+        ),
     )
 
 
@@ -119,7 +107,7 @@ CLAIMS: tuple[Claim, ...] = (
         fix=lambda: screened(searched(_FROM_CEILING), lambda: async_monotone(0)),
         mutants={"ceiling": _FROM_CEILING},
     ),
-    repaired("LR-T4k", _below(strict=False), fix=_two_steps_gain, mutants={"strict": _below(strict=True)}),
+    repaired("LR-T4k", fix=_two_steps_gain, mutants={"strict": restated("LR-T4k", premise="single < hybrid")}),
     refuted("LR-L5f", _ODD, instead=_EVEN, fix=lambda: screened(searched(_EVEN), one_peak), mutants={"even": _EVEN}),
     refuted("LR-Z3", _UNNAMED, instead=_NAMED, fix=hybrid_proof, mutants={"with (6)": _NAMED}),
 )

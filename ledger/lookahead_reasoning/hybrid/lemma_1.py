@@ -9,14 +9,12 @@ from flint import arb
 
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.lookahead_reasoning import exact
-from ledger.lookahead_reasoning.forms import saturated_printed
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.combine import argued
-from ledger.proving.deferred import sp
 from ledger.proving.domains import Domain, between, closed, whole
 from ledger.proving.margins import Margin, above, below, every
 from ledger.proving.records import Given, formula_of, proved, refuted, repaired, restated
-from ledger.proving.tools import Box, all_of, identity, prove_identity, prove_positive, prove_sign, screened
+from ledger.proving.tools import Box, all_of, identity, prove_by_induction, prove_positive, prove_sign, screened
 
 __all__ = ["CLAIMS", "halving_identity"]
 
@@ -39,23 +37,16 @@ def _token_only_loses(domain: Domain) -> Evidence:
 
     box: Box = {**closed(domain, "alpha1", "alpha2", "c1"), "t": (0, 1)}
     return argued(
-        _ratio_at_two,
-        _pass_time_ratio,
+        identity(
+            "(1 - alpha1**2) / (1 - alpha1 + c1 * (alpha1 - alpha1**3 - 2 * (1 - alpha1) * alpha1**2)) == "
+            "(1 + alpha1) / (1 + alpha1 * c1 * (1 - alpha1))",
+            "S2(2) as displayed",
+        ),
+        lambda: prove_sign(
+            "(1 - c2 + c2 * M) / (1 - c2 + c2 * M / 2) > 1", unit=("c2",), what="the pass-time factor exceeds 1"
+        ),
         lambda: prove_positive(gain, box, what=f"the rest of w(2)/w(1) exceeds 1 for every M >= {2 * power}"),
     )
-
-
-def _ratio_at_two() -> Evidence:
-    """The displayed first factor: S2(2) = (1 + alpha)/(1 + alpha c (1 - alpha))."""
-    a, c = sp.symbols("alpha1 c1", positive=True)
-    target = (1 + a) / (1 + a * c * (1 - a))
-    return prove_identity(saturated_printed(a, c, sp.Integer(2)) - target, what="S2(2) as displayed")
-
-
-def _pass_time_ratio() -> Evidence:
-    """The displayed last factor, (1 - c2 + c2 M)/(1 - c2 + c2 M/2), exceeds 1."""
-    c, m = sp.symbols("c2 M", positive=True)
-    return prove_sign((1 - c + c * m) / (1 - c + c * m / 2) - 1, unit=("c2",), what="the pass-time factor exceeds 1")
 
 
 def _step_only_loses(domain: Domain) -> Evidence:
@@ -75,37 +66,21 @@ def _step_only_loses(domain: Domain) -> Evidence:
     )
 
 
-def halving_identity(sign: int = 1) -> Evidence:
-    """f(M/2)/f(M) as displayed, with q = alpha1**(M/2)."""
-    a, c, q, m = sp.symbols("alpha1 c1 q M", positive=True)
-
-    def below(power: sp.Expr, depth: sp.Expr) -> sp.Expr:
-        return 1 - a + c * a * (1 - power) - c * depth * power * (1 - a)
-
-    half, whole = below(q, m / 2), below(q**2, m)
-    left = (1 - q) / half / ((1 - q**2) / whole)
-    right = 1 - sign * (1 - c * m * (1 - q) / 2) * q / (1 + q) * (1 - a) / half
-    return prove_identity(left - right, what="the displayed form of f(M/2)/f(M)", samples=[_HALVING_POINT])
-
-
-_HALVING_POINT = {"alpha1": "1/2", "c1": "1/4", "q": "1/4", "M": "4"}
+halving_identity = partial(prove_by_induction, formula_of("LR-L1e"), "n", 1)
+"""The displayed form of f(M/2)/f(M), n = M/2."""
 
 
 def _partial_sums() -> Evidence:
     """(alpha + ... + alpha**n) - n alpha**n > 0 for n >= 2, by induction with a symbol for alpha**n."""
-    a = sp.Symbol("alpha1", positive=True)
-    q = sp.Symbol("q", positive=True)
-    n = sp.Symbol("n", positive=True, integer=True)
-
-    def gap(k: sp.Expr) -> sp.Expr:
-        return a * (1 - a**k) / (1 - a) - k * a**k
-
     return all_of(
         lambda: prove_sign(
-            sp.expand(a + a**2 - 2 * a**2), unit=("alpha1",), what="the sum exceeds n alpha**n at n = 2"
+            "alpha1 + alpha1**2 - 2 * alpha1**2", unit=("alpha1",), what="the sum exceeds n alpha**n at n = 2"
         ),
-        identity(gap(n + 1) - gap(n) - n * a**n * (1 - a), "the gap grows by n alpha**n (1 - alpha)"),
-        lambda: prove_sign(n * q * (1 - a), unit=("alpha1", "q"), what="which is positive"),
+        identity(
+            "alpha1**(n + 1) - (n + 1) * alpha1**(n + 1) + n * alpha1**n == n * alpha1**n * (1 - alpha1)",
+            "the gap grows by n alpha**n (1 - alpha)",
+        ),
+        lambda: prove_sign("n * q * (1 - alpha1)", unit=("alpha1", "q"), what="which is positive"),
     )
 
 
@@ -147,15 +122,12 @@ _FALLS_IN_BUDGET, _RISES_IN_BUDGET = _monotone(-1), _monotone(1)
 
 def _monotone_proof() -> Evidence:
     """The four directions, the power alpha2**(M/2) as a symbol q that falls with M and rises with alpha2."""
-    a, c, q = sp.symbols("alpha1 c1 q", positive=True)
-    value = (1 + a) / ((1 + q) * (1 + a * c * (1 - a)))
-    top = sp.numer(sp.together(sp.diff(value, a)))
+    value = "(1 + alpha1) / ((1 + q) * (1 + alpha1 * c1 * (1 - alpha1)))"
+    high = value.replace("alpha1", "((1 + alpha1) / 2)")
     parts = all_of(
-        lambda: prove_sign(-sp.diff(value, c), unit=("alpha1", "q"), what="falls in c1"),
-        lambda: prove_sign(-sp.diff(value, q), unit=("alpha1", "c1", "q"), what="falls in alpha2**(M/2)"),
-        lambda: prove_sign(
-            sp.expand(top.subs(a, (1 + a) / 2)), unit=("alpha1", "c1", "q"), what="rises in alpha1 > 1/2"
-        ),
+        lambda: prove_sign(f"-diff({value}, c1)", unit=("alpha1", "q"), what="falls in c1"),
+        lambda: prove_sign(f"-diff({value}, q)", unit=("alpha1", "c1", "q"), what="falls in alpha2**(M/2)"),
+        lambda: prove_sign(f"diff({high}, alpha1)", unit=("alpha1", "c1", "q"), what="rises in alpha1 > 1/2"),
     )
     return screened(searched(_RISES_IN_BUDGET), parts)
 
@@ -180,10 +152,17 @@ def _bounded(low: Fraction) -> Predicate:
         two, half = _ratios(**point)
         return above(two, first) & above(first, 1) & above(half, second) & above(second, 1)
 
+    def explain(**point: Fraction) -> str:
+        two, half = _ratios(**point)
+        return (
+            f"the ratios {float(two):.4f}, {float(half):.4f} against the bounds {float(first):.4f}, {float(second):.4f}"
+        )
+
     return Predicate(
         text=f"the displayed bounds, with alpha = {float(low)}, at M = 16",
         test=exceed,
         domain={"alpha1": _RATE, "alpha2": _RATE, "c1": _COST1, "c2": between(0, "1/5")},
+        explain=explain,
     )
 
 
@@ -196,15 +175,9 @@ def _bound_below(printed: Predicate, alpha_low: str) -> Evidence:
     near = {"alpha1": "501/1000", "alpha2": "799/1000", "c1": "33/100", "c2": "1/1000"}
     far = {"alpha1": "799/1000", "alpha2": "501/1000", "c1": "1/1000", "c2": "199/1000"}
 
-    def explain(**point: Fraction) -> str:
-        two, half = _ratios(**point)
-        return (
-            f"the ratios {float(two):.4f}, {float(half):.4f} against the bounds {float(first):.4f}, {float(second):.4f}"
-        )
-
     # both bounds are the values of monotone functions at a corner of the closed box
     return screened(
-        searched(printed, near, far, explain=explain),
+        searched(printed, near, far),
         lambda: _exceeds_one(first, second),
         _monotone_proof,
         _second_monotone,
@@ -219,12 +192,11 @@ def _exceeds_one(*values: Fraction) -> Evidence:
 
 
 def _second_monotone() -> Evidence:
-    a, c, q = sp.symbols("alpha2 c2 q", positive=True)
-    value = (1 + a) / ((1 + c) * (1 + q))
+    value = "(1 + alpha2) / ((1 + c2) * (1 + q))"
     return all_of(
-        lambda: prove_sign(sp.diff(value, a), what="rises in alpha2"),
-        lambda: prove_sign(-sp.diff(value, c), what="falls in c2"),
-        lambda: prove_sign(-sp.diff(value, q), what="falls in alpha1**(M/2)"),
+        lambda: prove_sign(f"diff({value}, alpha2)", what="rises in alpha2"),
+        lambda: prove_sign(f"-diff({value}, c2)", what="falls in c2"),
+        lambda: prove_sign(f"-diff({value}, q)", what="falls in alpha1**(M/2)"),
     )
 
 
@@ -290,8 +262,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "LR-L1e",
-        verify=lambda: all_of(halving_identity, _partial_sums),
-        mutants={"sign": partial(halving_identity, -1)},
+        verify=Given(lambda statement: all_of(partial(prove_by_induction, statement, "n", 1), _partial_sums)),
+        mutants={"sign": restated("LR-L1e", change=("== 1 - (1", "== 1 + (1"))},
     ),
     proved(
         "LR-L1f",

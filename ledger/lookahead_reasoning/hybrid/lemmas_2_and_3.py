@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 from fractions import Fraction
 from functools import partial
 
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.lookahead_reasoning import exact
-from ledger.lookahead_reasoning.forms import peak_function, speedup, stationarity
+from ledger.lookahead_reasoning.forms import peak_function, stationarity
 from ledger.lookahead_reasoning.hybrid.lemma_4 import log_above_chord
 from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import below_peak
 from ledger.proving.balls import point
 from ledger.proving.cases import Cases, rows, searched, walked
 from ledger.proving.deferred import sp
-from ledger.proving.formulas import Formula
 from ledger.proving.records import Given, formula_of, proved, proved_with_fix, refuted, repaired, restated
 from ledger.proving.tools import (
     all_of,
@@ -41,72 +39,41 @@ def async_monotone(limit: int) -> Evidence:
 
     costs = ("2/5", "1/2", "1/4", "3/10", "2/7", "5/7", "1/10")
     points = ({"alpha": a, "c": c, "k": str(k)} for a in ("1/2", "1/10", "9/10") for c in costs for k in range(1, 14))
-    rate, slack, c, q = sp.symbols("L slack c1 q", positive=True)
     # -log(alpha) = L > 0 and 1 - c1 gamma = slack >= 0 up to gamma = 1/c1
     return screened(
         refute(holds, points, what="f_async increases strictly up to ceil(1/c1) and is constant after"),
         lambda: prove_equalities(formula_of("LR-L2b")),
-        lambda: prove_sign(rate * slack + c * (1 - q), unit=("q",), what="the derivative's bracket for gamma < 1/c1"),
-        lambda: prove_sign(c * (1 - q), unit=("q",), what="and at gamma = 1/c1"),
+        lambda: prove_sign("L * slack + c1 * (1 - q)", unit=("q",), what="the derivative's bracket for gamma < 1/c1"),
+        lambda: prove_sign("c1 * (1 - q)", unit=("q",), what="and at gamma = 1/c1"),
         lambda: prove_equalities(formula_of("LR-L2e")),
     )
 
 
-def _real_s2(alpha: Fraction, c: Fraction, gamma: Fraction) -> Fraction:
-    """S2 at real gamma, for alpha = 2**-n and gamma such that alpha**gamma = 2**(-n gamma) is rational."""
-    exponent = gamma * (alpha.denominator.bit_length() - 1)
-    assert exponent.denominator == 1  # our own choice of points
-    q = Fraction(1, 2**exponent.numerator)
-    return (1 - q) / (1 - alpha + c * alpha * (1 - q) - c * gamma * q * (1 - alpha))
-
-
-def _search_real(printed: Formula) -> Evidence:
-    """S2 between neighbouring depths of a grid."""
-    grid = [Fraction(n, 4) for n in range(4, 10)]
-    points = [
-        {"alpha1": "1/16", "c1": c, "gamma": str(x), "later": str(y)}
-        for c in ("9/10", "2/5")
-        for x, y in itertools.pairwise(grid)
-    ]
-    return searched(
-        printed,
-        *points,
-        text=f"S2 increases between real depths ({printed.where})",
-        explain=lambda alpha1, c1, gamma, later: (
-            f"1 - c1 gamma = {1 - c1 * gamma}, and S2 changes by "
-            f"{float(_real_s2(alpha1, c1, later) - _real_s2(alpha1, c1, gamma)):.5f} from {gamma} to {later}"
-        ),
-    )
-
-
-def _search_below(printed: Formula) -> Evidence:
-    points = (
-        {"alpha1": "1/16", "c1": c, "gamma": str(Fraction(n, 4))} for c in ("2/5", "2/3", "1/4") for n in range(4, 16)
-    )
-    return searched(
-        printed,
-        *points,
-        text=f"S1 >= S2(gamma) for real gamma ({printed.where})",
-        explain=lambda alpha1, c1, gamma: f"S2 = {_real_s2(alpha1, c1, gamma)}, S1 = {exact.f_unsaturated(alpha1, c1)}",
-    )
+_BELOW = restated("LR-L2d", premise="gamma < 1 / c1")
+"""LR-L2d, corrected."""
 
 
 def _gap_to_unsaturated() -> Evidence:
     """S1/S2 - 1 has the sign of 1 - c1 gamma, which is positive at integers below ceil(1/c1)."""
-    a, c, q, x, s = sp.symbols("alpha1 c1 q gamma s", positive=True)
-    below = 1 - a + c * a * (1 - q) - c * x * q * (1 - a)
-    ratio = below / ((1 - q) * (1 - a + c * a)) - 1
-    closed = q * (1 - a) * (1 - c * x) / ((1 - q) * (1 - a + c * a))
+    below = "(1 - alpha1 + c1 * alpha1 * (1 - q) - c1 * gamma * q * (1 - alpha1))"
     return screened(
-        _search_below(formula_of("LR-L2d", "correction_formula")),
-        identity(ratio - closed, "S1/S2 - 1 = q (1-alpha)(1-c1 gamma)/((1-q)(1-alpha+c1 alpha))"),
-        lambda: prove_sign(closed.subs(c, s / x), unit=("alpha1", "q", "s"), what="positive for c1 gamma = s < 1"),
+        searched(_BELOW),
+        identity(
+            f"{below} / ((1 - q) * (1 - alpha1 + c1 * alpha1)) - 1 == "
+            "q * (1 - alpha1) * (1 - c1 * gamma) / ((1 - q) * (1 - alpha1 + c1 * alpha1))",
+            "S1/S2 - 1 = q (1-alpha)(1-c1 gamma)/((1-q)(1-alpha+c1 alpha))",
+        ),
+        lambda: prove_sign(
+            "q * (1 - alpha1) * (1 - s) / ((1 - q) * (1 - alpha1 + s / gamma * alpha1))",
+            unit=("alpha1", "q", "s"),
+            what="positive for c1 gamma = s < 1",
+        ),
     )
 
 
 def unimodal_proof(sign: int = 1) -> Evidence:
     """Lemma 3: the derivative has the sign of F; F falls strictly, from F(1) > 0 to -c."""
-    a, c, x, u, s = sp.symbols("alpha c gamma u s", positive=True)
+    a, c, x, u = sp.symbols("alpha c gamma u", positive=True)
     slope = sp.diff((1 - a**x) / ((1 - a) * (1 - c + c * x)), x) * (1 - a) * (1 - c + c * x) ** 2
     falls = sp.diff(stationarity(a, c, x), x) + sign * a**x * sp.log(a) ** 2 * (1 - c + c * x)
     start = stationarity(a, c, sp.Integer(1)) - (a * (-sp.log(a) - (1 - a)) + (a - c) * (1 - a))
@@ -118,7 +85,7 @@ def unimodal_proof(sign: int = 1) -> Evidence:
         identity(start, "F(1) = alpha (-log alpha - (1-alpha)) + (alpha - c)(1 - alpha)"),
         log_above_chord,
         lambda: prove_sign(
-            (a - s * a) * (1 - a), unit=("alpha", "s"), what="(alpha - c)(1 - alpha) > 0 for c = s alpha"
+            "(alpha - s * alpha) * (1 - alpha)", unit=("alpha", "s"), what="(alpha - c)(1 - alpha) > 0 for c = s alpha"
         ),
         lambda: _vanishes(tail, x, "F + c = alpha**gamma (L (1 - c + c gamma) + c), L = -log(alpha)"),
     )
@@ -135,10 +102,8 @@ def _falls_somewhere(c: str) -> Evidence:
     """As the lemma asks of c2 only that it is below alpha2: at c2 = 0 no length is the last that gains."""
     if Fraction(c) > 0:
         return unimodal_proof()
-    a = sp.Symbol("alpha", positive=True)
-    k = sp.Symbol("k", positive=True, integer=True)
-    growth = (1 - a ** (k + 1)) / (1 - a) - (1 - a**k) / (1 - a) - a**k
-    endless = identity(growth, "g(k+1) - g(k) = alpha2**k > 0 for every k")()
+    growth = "(1 - alpha**(k + 1)) / (1 - alpha) - (1 - alpha**k) / (1 - alpha) == alpha**k"
+    endless = prove_identity(growth, what="g(k+1) - g(k) = alpha2**k > 0 for every k")
     if endless.verdict is not Verdict.PROVED:
         return endless
     return counterexample(
@@ -148,18 +113,17 @@ def _falls_somewhere(c: str) -> Evidence:
 
 def _integer_maximum() -> Evidence:
     """g(2) > g(1) whenever alpha > c."""
-    a, s = sp.symbols("alpha s", positive=True)
-    ratio = (1 + a) / (1 + s * a) - 1
     return all_of(
-        _second_over_first,
-        lambda: prove_sign(ratio, unit=("alpha", "s"), what="(1+alpha)/(1+c) > 1 for c = s alpha, s < 1"),
+        identity(
+            "(1 - alpha2**2) / ((1 - alpha2) * (1 + c2)) == (1 + alpha2) / (1 + c2)",
+            "g(2)/g(1) = (1 + alpha2)/(1 + c2)",
+        ),
+        lambda: prove_sign(
+            "(1 + alpha) / (1 + s * alpha) > 1",
+            unit=("alpha", "s"),
+            what="(1+alpha)/(1+c) > 1 for c = s alpha, s < 1",
+        ),
     )
-
-
-def _second_over_first() -> Evidence:
-    a, c = sp.symbols("alpha2 c2", positive=True)
-    ratio = speedup(a, c, 2) / speedup(a, c, 1)
-    return prove_identity(ratio - (1 + a) / (1 + c), what="g(2)/g(1) = (1 + alpha2)/(1 + c2)")
 
 
 def _two_is_no_peak() -> Evidence:
@@ -174,14 +138,9 @@ def _two_is_no_peak() -> Evidence:
         identity(sp.expand_log(sp.powsimp(at_two), force=True) - shown, "F(2) = alpha**2 L (1 + c) - c (1 - alpha**2)"),
         identity(shown.subs(c, edge), "F(2) vanishes at the cost c0 = alpha**2 L/(1 - alpha**2 - alpha**2 L)"),
         identity(sp.diff(shown, c) + (1 - a**2 - a**2 * rate), "F(2) changes with c by -(1 - alpha**2 - alpha**2 L)"),
-        _small_power,
+        partial(prove_descent, "exp(t) - 1 - t", "t", what="alpha**-2 - 1 - L > alpha**-2 - 1 - 2 L > 0", order=2),
         identity(ratio - peak_function(y), "(1 + alpha)/(1 + c0) = F(y) of Lemma 6, y = 1 - alpha"),
     )
-
-
-def _small_power() -> Evidence:
-    t = sp.Symbol("t", positive=True)
-    return prove_descent(sp.exp(t) - 1 - t, t, what="alpha**-2 - 1 - L > alpha**-2 - 1 - 2 L > 0", order=2)
 
 
 def _peak_below_two(alpha: Fraction, c: Fraction) -> bool:
@@ -229,15 +188,13 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     refuted(
         "LR-L2c",
-        verify=lambda: _search_real(formula_of("LR-L2c")),
         fix=lambda: async_monotone(0),
-        mutants={"corrected": partial(_search_real, formula_of("LR-L2c", "correction_formula"))},
+        mutants={"corrected": restated("LR-L2c", premise="gamma < later and later < 1 / c1")},
     ),
     refuted(
         "LR-L2d",
-        verify=lambda: _search_below(formula_of("LR-L2d")),
         fix=_gap_to_unsaturated,
-        mutants={"corrected": partial(_search_below, formula_of("LR-L2d", "correction_formula"))},
+        mutants={"corrected": _BELOW},
     ),
     proved("LR-L2e", verify=Given(prove_equalities), mutants={"2/c1": restated("LR-L2e", change=("1 / c1", "2 / c1"))}),
     proved_with_fix(

@@ -24,7 +24,6 @@ from ledger.proving.tools import (
     all_of,
     identity,
     prove_equalities,
-    prove_identity,
     prove_positive,
     prove_sign,
     refute,
@@ -89,11 +88,10 @@ def one_peak() -> Evidence:
 
 def _slopes(displayed: Formula) -> Evidence:
     """The logarithmic derivative and the cost terms as displayed, whose derivative in gamma is positive."""
-    c1, c2, x, m = sp.symbols("c1 c2 gamma M", positive=True)
-    costs = 1 - (1 - c1) / (1 - c1 + c1 * x) - c2 * m / ((1 - c2) * x + c2 * m)
+    rise = "diff(1 - (1 - c1) / (1 - c1 + c1 * gamma) - c2 * M / ((1 - c2) * gamma + c2 * M), gamma)"
     return all_of(
         lambda: prove_equalities(displayed),
-        lambda: prove_sign(sp.diff(costs, x), unit=("c1", "c2"), what="the cost terms rise in gamma"),
+        lambda: prove_sign(rise, unit=("c1", "c2"), what="the cost terms rise in gamma"),
     )
 
 
@@ -119,12 +117,16 @@ def _concave(*, of_log_slope: bool) -> Predicate:
     return divisors(what, shaped, None, "", at=grid, explain=explain)
 
 
-_CONCAVE, _RISES_THEN_FALLS = _concave(of_log_slope=False), _concave(of_log_slope=True)
+_RISES_THEN_FALLS = _concave(of_log_slope=True)
 
 
 def _f_ball(y: arb) -> arb:
     """F(y) = 2 - y - (1 - y)**2 L with L = log(1 - y)/(-y), which has no singularity at y = 0."""
     return 2 - y - (1 - y) ** 2 * log_ratio(1 - y)
+
+
+_REGULAR = "2 - y - (1 - y)**2 * -log(1 - y) / y"
+"""F without its singularity at 0, so F <= 2 - y."""
 
 
 def below_peak(bound: Fraction | str) -> Evidence:
@@ -139,25 +141,16 @@ def below_peak(bound: Fraction | str) -> Evidence:
         lambda: prove_positive(
             lambda y: point(bound) - (2 - y), {"y": ("9/10", 1)}, what=f"{bound} - (2 - y) >= {bound} - F"
         ),
-        _regular_form,
+        partial(prove_equalities, restated("LR-L6a", relation=f"peak_function(y) == {_REGULAR}")),
     )
-
-
-def _regular_form() -> Evidence:
-    """F(y) = 2 - y - (1-y)**2 (-log(1-y))/y, so F <= 2 - y."""
-    y = sp.Symbol("y", positive=True)
-    other = 2 - y - (1 - y) ** 2 * (-sp.log(1 - y)) / y
-    return prove_identity(peak_function(y) - other, what="F without its singularity at 0")
 
 
 def _peak_concave(which: str = "correction_formula") -> Evidence:
     """F'' < 0: the numerator N, of the corrected display (or of the printed one), vanishes at 0, and N' < 0."""
-    y = sp.Symbol("y", positive=True)
-    n = y * (2 + y) + 2 * sp.log(1 - y)
     return all_of(
         lambda: prove_equalities(formula_of("LR-L6c", which)),
-        identity(n.subs(y, 0), "N(0) = 0"),
-        lambda: prove_sign(sp.together(-sp.diff(n, y)), unit=("y",), what="-N' > 0 on (0, 1)"),
+        identity("0 * (2 + 0) + 2 * log(1 - 0)", "N(0) = 0"),
+        lambda: prove_sign("-diff(y * (2 + y) + 2 * log(1 - y), y)", unit=("y",), what="-N' > 0 on (0, 1)"),
     )
 
 
@@ -174,10 +167,6 @@ def _end_value(at: int, printed: str) -> Cases:
         cases=limits,
         where=f"y to {at} from inside (0, 1)",
     )
-
-
-_AT_ZERO, _AT_ZERO_MENDED = _end_value(0, "0"), _end_value(0, "1/2")
-_AT_ONE, _AT_ONE_MENDED = _end_value(1, "-oo"), _end_value(1, "-1")
 
 
 def _derivative_ball(y: arb) -> arb:
@@ -232,7 +221,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     refuted(
         "LR-L5b",
-        _CONCAVE,
+        _concave(of_log_slope=False),
         instead=_RISES_THEN_FALLS,
         fix=lambda: screened(searched(_RISES_THEN_FALLS), one_peak),
         mutants={"corrected": _RISES_THEN_FALLS},
@@ -262,8 +251,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     refuted("LR-L6c", fix=_peak_concave, mutants={"corrected": formula_of("LR-L6c", "correction_formula")}),
     proved("LR-L6d", verify=_peak_concave, mutants={"printed N": partial(_peak_concave, "formula")}),
-    corrected("LR-L6e", _AT_ZERO, holds={"corrected": _AT_ZERO_MENDED}),
-    corrected("LR-L6f", _AT_ONE, holds={"corrected": _AT_ONE_MENDED}),
+    corrected("LR-L6e", _end_value(0, "0"), holds={"corrected": _end_value(0, "1/2")}),
+    corrected("LR-L6f", _end_value(1, "-oo"), holds={"corrected": _end_value(1, "-1")}),
     proved(
         "LR-L6g",
         _DIGITS,

@@ -20,7 +20,7 @@ from typing import Final
 
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.lookahead_reasoning import exact
-from ledger.lookahead_reasoning.forms import doubling, peak_function, stationarity
+from ledger.lookahead_reasoning.forms import peak_function
 from ledger.lookahead_reasoning.hybrid.lemmas_2_and_3 import unimodal_proof
 from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import below_peak
 from ledger.lookahead_reasoning.hybrid.points import Synchronous, speedup, synchronous, threshold
@@ -29,7 +29,7 @@ from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.combine import refutation
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between
-from ledger.proving.records import Given, proved, proved_with_fix, restated
+from ledger.proving.records import Given, formula_of, proved, proved_with_fix, restated
 from ledger.proving.tools import all_of, identity, prove_descent, prove_equalities, prove_identity, prove_sign, with_fix
 
 __all__ = ["CLAIMS", "index_argument", "peak_identity", "threshold_at_two", "threshold_falls"]
@@ -37,23 +37,20 @@ __all__ = ["CLAIMS", "index_argument", "peak_identity", "threshold_at_two", "thr
 
 def threshold_at_two(value: int = 2) -> Evidence:
     """D(2) = (1 + alpha)/(1 + c)."""
-    a, c = sp.symbols("alpha c", positive=True)
-    difference = doubling(a, c, sp.Integer(value)) - (1 + a) / (1 + c)
-    return prove_identity(difference, what=f"D({value}) = (1+alpha)/(1+c)", samples=[{"alpha": "1/2", "c": "1/4"}])
+    relation = f"doubling(alpha, c, {value}) == (1 + alpha) / (1 + c)"
+    return prove_equalities(restated("LR-T3g", relation=relation, alpha="1/2", c="1/4"))
 
 
 def threshold_falls() -> Evidence:
     """Both factors of D fall strictly in M: alpha**(M/2) does, and so does the ratio of pass times."""
-    c, m = sp.symbols("c M", positive=True)
-    times = (1 - c + c * m / 2) / (1 - c + c * m)
-    a, n = sp.symbols("alpha n", positive=True)
-    x = sp.Symbol("x", positive=True)
-    both = exact.geometric_sum(x, 2)  # 1 + x with x = alpha**(M/2)
-    ratio = (1 - x**2) / (1 - x) - both
     return all_of(
-        lambda: prove_sign(-sp.diff(times, m), unit=("c",), what="(1-c+c M/2)/(1-c+c M) falls in M for 0 < c < 1"),
-        identity(sp.diff(a**n, n) - a**n * sp.log(a), "alpha**n falls in n, as log alpha < 0"),
-        identity(ratio, "D(M) = g(M)/g(M/2)"),
+        lambda: prove_sign(
+            "-diff((1 - c + c * M / 2) / (1 - c + c * M), M)",
+            unit=("c",),
+            what="(1-c+c M/2)/(1-c+c M) falls in M for 0 < c < 1",
+        ),
+        identity("diff(alpha**n, n) == alpha**n * log(alpha)", "alpha**n falls in n, as log alpha < 0"),
+        identity("(1 - x**2) / (1 - x) == 1 + x", "D(M) = g(M)/g(M/2), x = alpha**(M/2)"),
     )
 
 
@@ -83,18 +80,16 @@ def index_argument() -> Evidence:
     By the single peak gamma* - 1 < x < gamma* + 1.
     Then g(gamma*)/g(j) <= g(x)/g(x/2) = F(y) < 1.157. Even M > gamma* gives 2 j <= M; gamma* = 2 needs no bound.
     """
-    n, t = sp.symbols("n t", positive=True)
-    even_x, odd_x = 2 * (n + 1) - 1 + 2 * t, 2 * n + 2 * t  # gamma* - 1 + 2 t with 0 < t < 1
-    return all_of(
-        lambda: prove_sign(sp.expand((n + 2) - even_x / 2), unit=("t",), what="gamma* = 2(n+1): j - x/2 > 0"),
-        lambda: prove_sign(
-            sp.expand(even_x - (n + 2)).subs(n, n + 1), unit=("t",), what="x - j > 0 from gamma* = 6 on"
-        ),
-        lambda: prove_sign(sp.expand((n + 1) - odd_x / 2), unit=("t",), what="gamma* = 2n+1: j - x/2 > 0"),
-        lambda: prove_sign(sp.expand(odd_x - (n + 1)).subs(n, n + 1), unit=("t",), what="x - j > 0 from gamma* = 5 on"),
-        lambda: prove_sign(sp.expand(even_x - (n + 2)).subs(n, 1), unit=("t",), what="x - j > 0 at gamma* = 4"),
-        lambda: prove_sign(sp.expand(odd_x - (n + 1)).subs(n, 1), unit=("t",), what="x - j > 0 at gamma* = 3"),
-    )
+    # x is gamma* - 1 + 2 t with 0 < t < 1
+    sides = {
+        "n + 2 > (2 * (n + 1) - 1 + 2 * t) / 2": "gamma* = 2(n+1): j - x/2 > 0",
+        "2 * (n + 2) - 1 + 2 * t > n + 3": "x - j > 0 from gamma* = 6 on",
+        "n + 1 > (2 * n + 2 * t) / 2": "gamma* = 2n+1: j - x/2 > 0",
+        "2 * (n + 1) + 2 * t > n + 2": "x - j > 0 from gamma* = 5 on",
+        "3 + 2 * t > 3": "x - j > 0 at gamma* = 4",
+        "2 + 2 * t > 2": "x - j > 0 at gamma* = 3",
+    }
+    return all_of(*[partial(prove_sign, relation, unit=("t",), what=what) for relation, what in sides.items()])
 
 
 def _near_stationary(alpha2: Fraction, c2: Fraction) -> bool:
@@ -115,15 +110,8 @@ _STATIONARY = Predicate(
 )
 
 
-def _stationary_at_real(sign: int = 1) -> Evidence:
-    """F of Lemma 3 is (1-alpha**x)(1-c+c x)/x times a(x) - c x/(1-c+c x), so both vanish together."""
-    a, c, x = sp.symbols("alpha c x", positive=True)
-    condition = -x * sp.log(a) * a**x / (1 - a**x) - sign * c * x / (1 - c + c * x)
-    return prove_identity(
-        stationarity(a, c, x) - condition * (1 - a**x) * (1 - c + c * x) / x,
-        what="the stationarity condition at the real maximiser",
-        samples=[{"alpha": "1/2", "c": "1/4", "x": "2"}],
-    )
+_AT_REAL = formula_of("LR-T3i", "correction_formula")
+"""F of Lemma 3 is (1-alpha**x)(1-c+c x)/x times a(x) - c x/(1-c+c x), so both vanish together."""
 
 
 _LEAST: Final = {4: "1.0902", 6: "1.1143", 8: "1.1255", 10: "1.1320", 12: "1.1362", 16: "1.1414"}
@@ -200,10 +188,8 @@ def _at_the_tie() -> Evidence:
 
 def _third_step_does_not_pay() -> Evidence:
     """At alpha1 = 2/5 and f(2) = rho <= 1.157, f(3) < f(2): so past 2 f falls, and h(i, j) <= f(2) g(n)."""
-    rho, s = sp.symbols("rho s", positive=True)
-    a, top = sp.Rational(2, 5), sp.Rational("1.157")
-    c = (1 + a) / rho - 1
-    gap = (rho - (1 + a + a**2) / (1 + 2 * c)).subs(rho, 1 + s * (top - 1))
+    rho = "(1 + s * 0.157)"
+    gap = f"{rho} - (1 + 2/5 + (2/5)**2) / (1 + 2 * ((1 + 2/5) / {rho} - 1))"
     return prove_sign(gap, unit=("s",), what="f(2) - f(3) > 0 at alpha1 = 2/5 for 1 < f(2) < 1.157")
 
 
@@ -233,7 +219,7 @@ def _gap(share: int = 1) -> Evidence:
             "F(1 - alpha**n) - R_n = n alpha**(2n-1) (1 - alpha + alpha log alpha)/(1 - alpha**n)",
         ),
         lambda: prove_descent(
-            sp.exp(u) - 1 - u, u, what="(1 - alpha)/alpha + log(alpha) > 0, alpha = exp(-u)", order=2
+            "exp(u) - 1 - u", "u", what="(1 - alpha)/alpha + log(alpha) > 0, alpha = exp(-u)", order=2
         ),
     )
 
@@ -288,9 +274,14 @@ CLAIMS: tuple[Claim, ...] = (
     proved_with_fix(
         "LR-T3i",
         _STATIONARY,
-        verify=lambda: with_fix(searched(_STATIONARY), _stationary_at_real),
-        fix=_stationary_at_real,
-        mutants={"sign": partial(with_fix, lambda: searched(_STATIONARY), lambda: _stationary_at_real(-1))},
+        verify=lambda: with_fix(searched(_STATIONARY), prove_equalities(_AT_REAL)),
+        fix=Given(prove_equalities),
+        mutants={
+            "sign": lambda: with_fix(
+                searched(_STATIONARY),
+                prove_equalities(replace(_AT_REAL, relation=_AT_REAL.relation.replace("- c * x", "+ c * x"))),
+            )
+        },
     ),
     proved(
         "LR-T3j",

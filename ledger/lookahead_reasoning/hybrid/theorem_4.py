@@ -103,39 +103,35 @@ def _tie_second_draft(time: Callable[[Any, Any], Any]) -> Evidence:
 
 def prove_deeper_wins(what: str) -> Evidence:
     """S1/S2(j) - 1 = q (1-alpha)(1-c1 j)/((1-q)(1-alpha+c1 alpha)) < 0 with q = alpha**j, for c1 j = 1 + s > 1."""
-    a, c, q, j, s = sp.symbols("alpha1 c1 q j s", positive=True)
-    beyond = -q * (1 - a) * (1 - c * j) / ((1 - q) * (1 - a + c * a))
-    return prove_sign(beyond.subs(c, (1 + s) / j), unit=("alpha1", "q"), what=what)
+    beyond = "-q * (1 - alpha1) * (1 - (1 + s)) / ((1 - q) * (1 - alpha1 + (1 + s) / j * alpha1))"
+    return prove_sign(beyond, unit=("alpha1", "q"), what=what)
 
 
 def _longer_passes() -> Evidence:
-    c, j, m, q, t = sp.symbols("c j m q t", positive=True)
-    times = (1 - c + c * (j + m)) / (1 - c + c * j) - 1
+    longer = "(1 - c + c * (j + m)) / (1 - c + c * j) > 1"
     return all_of(
-        lambda: prove_sign(times, unit=("c",), what="a pass over j + m tokens takes longer than one over j"),
-        lambda: prove_sign(1 / (1 - q) - (1 - q * t) / (1 - q), unit=("q", "t"), what="1 - alpha**(j+m) < 1"),
+        lambda: prove_sign(longer, unit=("c",), what="a pass over j + m tokens takes longer than one over j"),
+        lambda: prove_sign("1 / (1 - q) > (1 - q * t) / (1 - q)", unit=("q", "t"), what="1 - alpha**(j+m) < 1"),
     )
 
 
 def distance_to_limit() -> Evidence:
     """1 < S1/S2(j) = 1 + q (1-alpha)(1-c1 j)/((1-q)(1-alpha+c1 alpha)) < 1/(1-q), q = alpha**j, for 0 < c1 j < 1."""
-    a, c, q, j, s = sp.symbols("alpha1 c1 q j s", positive=True)
-    below = 1 - a + c * a * (1 - q) - c * j * q * (1 - a)
-    extra = q * (1 - a) * (1 - c * j) / ((1 - q) * (1 - a + c * a))
-    gap = 1 / (1 - q) - (1 + extra)
+    extra = "q * (1 - alpha1) * (1 - s) / ((1 - q) * (1 - alpha1 + s / j * alpha1))"  # c1 j = s
+    below = "1 - alpha1 + s / j * alpha1 * (1 - q) - s * q * (1 - alpha1)"
     return all_of(
-        identity(below / ((1 - q) * (1 - a + c * a)) - 1 - extra, "S1/S2(j)"),
-        lambda: prove_sign(extra.subs(c, s / j), unit=("alpha1", "q", "s"), what="S1/S2(j) > 1"),
-        lambda: prove_sign(gap.subs(c, s / j), unit=("alpha1", "q", "s"), what="1/(1-q) - S1/S2(j) > 0"),
+        identity(f"({below}) / ((1 - q) * (1 - alpha1 + s / j * alpha1)) == 1 + {extra}", "S1/S2(j)"),
+        lambda: prove_sign(extra, unit=("alpha1", "q", "s"), what="S1/S2(j) > 1"),
+        lambda: prove_sign(f"1 / (1 - q) > 1 + {extra}", unit=("alpha1", "q", "s"), what="1/(1-q) - S1/S2(j) > 0"),
     )
 
 
 def _second_token(cost: Fraction, rate: Fraction) -> Evidence:
     """g(2) > 1 and f(2) > 1 in the box, as alpha > c."""
-    a, s = sp.symbols("alpha s", positive=True)
+    gain = "(1 + alpha) / (1 + s * alpha) > 1"
     return all_of(
         exact_step(cost <= rate, f"no cost exceeds {cost} <= {rate}, which every rate exceeds"),
-        lambda: prove_sign((1 + a) / (1 + s * a) - 1, unit=("alpha", "s"), what="g(2) > 1 for c = s alpha < alpha"),
+        lambda: prove_sign(gain, unit=("alpha", "s"), what="g(2) > 1 for c = s alpha < alpha"),
     )
 
 
@@ -143,15 +139,14 @@ def _even_step_side(statement: Predicate) -> Evidence:
     """(1 + alpha2)/(1 + c2) >= 1 + q for q = alpha1**(M/2) up to its value at the upper end: signed slacks."""
     low, cost = statement.domain["alpha2"].low, _high(statement, "c2")
     largest = _high(statement, "alpha1") ** _half(statement)
-    s, t, q = sp.symbols("s t q", positive=True)
-    top, bottom, most = (sp.Rational(each.numerator, each.denominator) for each in (largest, low, 1 + cost))
-    # alpha2 = low + s, 1 + c2 = most - t, and q = top - r with r >= 0
-    gap = (1 + bottom + s) - (most - t) * (1 + q)
-    shown = s + t * (1 + q) + most * (top - q) + (1 + bottom - most * (1 + top))
-    margin = 1 + bottom - most * (1 + top)
+    # alpha2 = low + s, 1 + c2 = most - t, and q <= top
+    margin = 1 + low - (1 + cost) * (1 + largest)
     return all_of(
-        identity(gap - shown, "g(2) against 1 + q in terms that are not negative"),
-        exact_step(bool(margin >= 0), f"the constant {margin} is not negative"),
+        identity(
+            "1 + low + s - (most - t) * (1 + q) == s + t * (1 + q) + most * (top - q) + (1 + low - most * (1 + top))",
+            "g(2) against 1 + q in terms that are not negative",
+        ),
+        exact_step(margin >= 0, f"the constant {margin} is not negative"),
     )
 
 
@@ -159,15 +154,14 @@ def _even_proof(statement: Predicate) -> Evidence:
     """Even budgets with the sharper ratio S2(2j)/S2(j) < 1 + q, and S1 <= S2(2j) once 2 j >= 1/c1."""
     from ledger.lookahead_reasoning.hybrid.lemma_1 import halving_identity
 
-    c, q, s = sp.symbols("c1 q s", positive=True)
-    share = q / (1 + q)
-    rest = (1 - s) * share / (1 + c)  # bracket 1 - s < 1, denominator 1 + c > 1 (c > 0 stands for the partial sums)
+    # bracket 1 - s < 1, denominator 1 + c > 1 (c > 0 stands for the partial sums)
+    halved = "1 - (1 - s) * (q / (1 + q)) / (1 + c1) > 1 / (1 + q)"
     even = all(budget % 2 == 0 for budget in statement.domain["M"].listed)
     slowest, least = _high(statement, "c2"), statement.domain["alpha2"].low
     return argued(
         exact_step(even, "the budgets are even"),
         halving_identity,
-        lambda: prove_sign((1 - rest) - 1 / (1 + q), unit=("q", "s"), what="S2(j)/S2(2j) > 1/(1+q)"),
+        lambda: prove_sign(halved, unit=("q", "s"), what="S2(j)/S2(2j) > 1/(1+q)"),
         lambda: prove_deeper_wins("S1 < S2 of a depth beyond 1/c1"),
         lambda: _even_step_side(statement),
         lambda: _token_side(statement),
@@ -262,16 +256,14 @@ _TWO_AND_TWO, _SOME = (
         ("some hybrid is a maximiser", lambda point: at_least(point.hybrid, max(point.singles))),
     )
 )
-_HYBRIDS = hybrids_only(theorem_4_box("0.52", one_of(16, 18, 26)))
-_HYBRIDS_ODD = hybrids_only(theorem_4_box("0.52", one_of(16, 17, 19)))
-_HYBRIDS_SHARP = hybrids_only(theorem_4_box(SHARP, one_of(16, 18)))
-_HYBRIDS_ABOVE = hybrids_only(theorem_4_box("0.52", one_of(16, 18), "0.8477"))
-_HYBRIDS_BELOW = hybrids_only(theorem_4_box("0.52", one_of(12, 14, 15)))
 
 
 def _box(low: str | Fraction, *budgets: int, top: str = "4/5") -> Predicate:
-    """Mutants of the statements above."""
+    """Every maximiser is a hybrid, at these budgets and from this lower end of both rates on."""
     return hybrids_only(theorem_4_box(low, one_of(*budgets), top))
+
+
+_HYBRIDS, _HYBRIDS_ABOVE = _box("0.52", 16, 18, 26), _box("0.52", 16, 18, top="0.8477")
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -286,14 +278,24 @@ CLAIMS: tuple[Claim, ...] = (
         },
     ),
     refuted("LR-T4b", _TWO_AND_TWO, instead=_HYBRIDS, fix=Given(prove_only_hybrids), mutants={"corrected": _SOME}),
-    proved("LR-T4c", _HYBRIDS_ODD, verify=Given(prove_only_hybrids), mutants={"thirteen": _box("0.52", 13, 17)}),
+    proved(
+        "LR-T4c",
+        _box("0.52", 16, 17, 19),
+        verify=Given(prove_only_hybrids),
+        mutants={"thirteen": _box("0.52", 13, 17)},
+    ),
     proved(
         "LR-T4d",
-        _HYBRIDS_SHARP,
+        _box(SHARP, 16, 18),
         verify=Given(_sharp),
         mutants={"lower": _box("0.4", 16, 18), "higher": _box("0.41", 16, 18)},
     ),
-    proved("LR-T4e", _HYBRIDS_BELOW, verify=Given(_budgets_below_16), mutants={"twelve": _box("0.52", 14, 15)}),
+    proved(
+        "LR-T4e",
+        _box("0.52", 12, 14, 15),
+        verify=Given(_budgets_below_16),
+        mutants={"twelve": _box("0.52", 14, 15)},
+    ),
     proved(
         "LR-T4i",
         _HYBRIDS_ABOVE,

@@ -13,15 +13,14 @@ from flint import arb
 from ledger.ledger import Claim, Evidence
 from ledger.proving.balls import point, precision
 from ledger.proving.cases import Predicate
-from ledger.proving.combine import exact_step
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
 from ledger.proving.margins import Margin, at_most
-from ledger.proving.records import Given, proved, repaired
+from ledger.proving.records import Given, proved, repaired, restated
 from ledger.proving.tools import all_of, exhaustive, identity
 from ledger.specs import exact
 from ledger.specs.common_proofs import covered, prove_coverage, prove_density_ratio, prove_gibbs
-from ledger.specs.points import own_drafts, poisson_weights, two_letters
+from ledger.specs.points import in_full, own_drafts, poisson_weights, two_letters
 
 __all__ = ["CLAIMS", "bounded", "poisson_bounded", "prove_poisson_moment"]
 
@@ -47,30 +46,14 @@ def _moment(ratio: Fraction, n: Fraction, constant: Fraction) -> arb:
     return point(constant) * point(ratio - 1) ** 2 / (point(n) ** 2 * (1 - (-point(n)).exp()))
 
 
-def _poisson_target(target1: Fraction, tilt2: Fraction, n: Fraction, constant: Fraction) -> Margin:
-    target = (target1, 1 - target1)
-    instance = exact.Instance(gen=target, target=target, tilt=(Fraction(1), tilt2))
-    return poisson_bounded(instance, n, lambda i, mean: _moment(exact.ratio(i.tilt), mean, constant))
+def _poisson(size: str, ratio: Callable[[exact.Instance], Fraction], *, own: bool) -> Predicate:
+    """The moment bound of the Poisson mean, where the weights differ by so large a ratio."""
 
+    def holds(instance: exact.Instance, n: Fraction, constant: Fraction) -> Margin:
+        return poisson_bounded(instance, n, lambda i, mean: _moment(ratio(i), mean, constant))
 
-def _poisson_draft(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction, constant: Fraction) -> Margin:
-    instance = exact.Instance(gen=(gen1, 1 - gen1), target=(target1, 1 - target1), tilt=(Fraction(1), tilt2))
-    return poisson_bounded(instance, n, lambda i, mean: _moment(_covered(i), mean, constant))
-
-
-_UNIT: Final = between(0, 1)
-_POISSON_TARGET: Final = Predicate(
-    text="the first four terms of the Poisson mean of chi2 are at most 6 (exp(beta R) - 1)^2 / (n^2 (1 - exp(-n)))",
-    test=_poisson_target,
-    domain={"target1": _UNIT, "tilt2": between(0, None), "n": between(3, None, "[)")},
-    numbers={"constant": Fraction(6)},
-)
-_POISSON_DRAFT: Final = Predicate(
-    text="the first four terms of the Poisson mean of chi2 are at most 6 (C exp(beta R) - 1)^2 / (n^2 (1 - exp(-n)))",
-    test=_poisson_draft,
-    domain={"gen1": _UNIT, "target1": _UNIT, "tilt2": between(0, None), "n": between(3, None, "[)")},
-    numbers={"constant": Fraction(6)},
-)
+    text = f"the first four terms of the Poisson mean of chi2 are at most 6 ({size} - 1)^2 / (n^2 (1 - exp(-n)))"
+    return two_letters(text, holds, means=between(3, None, "[)"), own=own, constant=Fraction(6))
 
 
 def prove_poisson_moment(scale: Fraction | int = 6) -> Evidence:
@@ -91,8 +74,6 @@ def prove_poisson_moment(scale: Fraction | int = 6) -> Evidence:
 
 def _verify_mass(constant: Fraction | int = 1) -> Evidence:
     """``exp(-n) n**n / n! >= exp(-1) / sqrt(n)``: n! exp(n) / n**(n + 1/2) is e at n = 1 and falls with n."""
-    t, n = sp.symbols("t n", positive=True)
-    gap = sp.log((1 + t) / (1 - t)) - 2 * t
 
     def holds(n: int) -> bool:
         if n == 1:
@@ -103,52 +84,14 @@ def _verify_mass(constant: Fraction | int = 1) -> Evidence:
 
     return all_of(
         exhaustive(holds, {"n": range(1, 41)}, what="n^n sqrt(n) / n! >= exp(n - 1)"),
-        identity(sp.diff(gap, t) - 2 * t**2 / (1 - t**2), "log((1 + t)/(1 - t)) - 2 t grows from 0 on [0, 1)"),
         identity(
-            ((1 + t) / (1 - t)).subs(t, 1 / (2 * n + 1)) - 1 - 1 / n,
+            "diff(log((1 + t) / (1 - t)) - 2 * t, t) == 2 * t**2 / (1 - t**2)",
+            "log((1 + t)/(1 - t)) - 2 t grows from 0 on [0, 1)",
+        ),
+        identity(
+            "(1 + 1 / (2 * n + 1)) / (1 - 1 / (2 * n + 1)) == 1 + 1 / n",
             "with t = 1/(2 n + 1) this says (n + 1/2) log(1 + 1/n) >= 1, so the sequence falls",
         ),
-    )
-
-
-def _sqrt_for(order: Fraction) -> Predicate:
-    """P(N = n) >= n**-order turns a mean bound into one at width n for a factor n**order, printed as sqrt(n)."""
-    return Predicate(
-        text=f"a probability of n^(-{order}) gives a bound at width n for a factor sqrt(n)",
-        test=lambda n: n ** (2 * order) <= n,
-        domain={"n": whole(3)},
-        at=[{"n": 4}, {"n": 9}],
-        explain=lambda n: f"it gives the factor {n**order}, where sqrt(n) is {float(n) ** 0.5:g}",
-    )
-
-
-def _cost(n: Fraction) -> arb:
-    """1 / P(N = n) for N ~ Poisson(n), N > 0."""
-    width = int(n)
-    return (arb(width).exp() - 1) * point(Fraction(factorial(width), width**width))
-
-
-def _markov_for(power: Fraction = Fraction(0)) -> Predicate:
-    """Markov's inequality at width n costs the factor 1 / P(N = n), here claimed to be at most 10 n**power.
-
-    The whole mean may sit on the width n, so no smaller factor does.
-    """
-
-    def holds(n: Fraction) -> bool:
-        with precision(64):
-            return not _cost(n) > 10 * point(n) ** point(power)
-
-    def explain(n: Fraction) -> str:
-        growing = "grows like sqrt(2 pi n), beyond every constant and every power of log n"
-        return f"the factor is {float(_cost(n).mid()):.3g}, and {growing}"
-
-    return Predicate(
-        text="by Markov's inequality a Poisson mean bounds the value at its mean width n for a factor of "
-        + ("10" if power == 0 else f"10 n^{power}"),
-        test=holds,
-        domain={"n": whole(3)},
-        at=[*[{"n": n} for n in (3, 16, 100, 400)]],
-        explain=explain,
     )
 
 
@@ -207,12 +150,13 @@ def _covered(instance: exact.Instance) -> Fraction:
 
 def _verify_coverage_bound() -> Evidence:
     """``chi2 <= ((C exp(beta R) - 1) / n)**2``, and the printed C**2 exp(2 beta R) / n**(3/2) is larger."""
-    x, k = sp.symbols("x k", nonnegative=True)
     return all_of(
         exact.agree(_within_covered, what=_COVERED_BOUND),
         prove_coverage,
         prove_density_ratio,
-        lambda: exact.nonnegative((1 + x) ** 2 * (1 + k) - x**2, what="(x - 1)^2 / n^2 <= x^2 / n^(3/2) for x, n >= 1"),
+        lambda: exact.nonnegative(
+            "(1 + x)**2 * (1 + k) >= x**2", what="(x - 1)^2 / n^2 <= x^2 / n^(3/2) for x, n >= 1"
+        ),
     )
 
 
@@ -226,11 +170,6 @@ def _within_own(instance: exact.Instance, n: int, *, share: Fraction = Fraction(
 
 def _within_covered(instance: exact.Instance, n: int, *, share: Fraction = Fraction(1)) -> Margin:
     return at_most(instance.divergence(n), share * ((_covered(instance) - 1) / n) ** 2)
-
-
-def _whole_bound(statement: Predicate) -> Evidence:
-    """The proof by density ratios gives the bound itself, and no share of it."""
-    return exact_step(statement.numbers["share"] >= 1, "all of the bound is allowed")
 
 
 def _verify_target() -> Evidence:
@@ -255,10 +194,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     repaired(
         "SPECS-PM-order",
-        _sqrt_for(Fraction(1)),
-        printed=partial(_sqrt_for, Fraction(1)),
         fix=_verify_mass,
-        mutants={"corrected": partial(_sqrt_for, _HALF)},
+        mutants={"corrected": restated("SPECS-PM-order", relation="sqrt(n) <= sqrt(n)")},
     ),
     proved(
         "SPECS-E10",
@@ -268,20 +205,19 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved(
         "SPECS-C1",
-        _POISSON_TARGET,
+        _poisson("exp(beta R)", lambda instance: exact.ratio(instance.tilt), own=True),
         verify=Given(lambda statement: _verify_target_poisson(statement.numbers["constant"])),
         mutants={"1": partial(_verify_target_poisson, 1)},
     ),
     repaired(
         "SPECS-C1b",
-        _markov_for(),
         instead=own_drafts(_OWN_BOUND, _within_own, share=Fraction(1)),
-        fix=Given(lambda statement: all_of(_whole_bound(statement), _verify_target)),
-        mutants={"factor sqrt(n)": partial(_markov_for, _HALF)},
+        fix=in_full("share", "all of the bound is allowed", _verify_target),
+        mutants={"factor sqrt(n)": restated("SPECS-C1b", change=("10", "10 * sqrt(n)"))},
     ),
     proved(
         "SPECS-C2",
-        _POISSON_DRAFT,
+        _poisson("C exp(beta R)", _covered, own=False),
         verify=Given(lambda statement: _verify_draft_poisson(statement.numbers["constant"])),
         mutants={"1": partial(_verify_draft_poisson, 1)},
     ),
@@ -289,7 +225,7 @@ CLAIMS: tuple[Claim, ...] = (
         "SPECS-T3",
         _one_prompt_for(),
         instead=two_letters(_COVERED_BOUND, _within_covered, widths=(3, 5), share=Fraction(1)),
-        fix=Given(lambda statement: all_of(_whole_bound(statement), _verify_coverage_bound)),
+        fix=in_full("share", "all of the bound is allowed", _verify_coverage_bound),
         mutants={"corrected": partial(_one_prompt_for, worst=True)},
     ),
     proved(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from typing import Final
@@ -11,43 +10,19 @@ from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
-from ledger.proving.records import proved, proved_with_fix, refuted
-from ledger.proving.tools import all_of, identity, prove_identity, with_fix
+from ledger.proving.formulas import Formula
+from ledger.proving.records import Given, formula_of, proved, proved_with_fix, refuted, restated
+from ledger.proving.tools import all_of, identity, prove_equalities, prove_identity, with_fix
 from ledger.specs import exact
 from ledger.specs.convergence.lemmas_4_and_5 import prove_lemma_5
 from ledger.specs.points import two_letters
 
 __all__ = ["CLAIMS"]
 
-_HALF = Fraction(1, 2)
 
-
-def _fix_square(pair: bool = True) -> Evidence:
-    yy, x, z = sp.symbols("N_yy N_ya N_ay", nonnegative=True)
-    diagonal = yy**2 if pair else yy
-    return all_of(identity((yy + x) * (yy + z) - (x * yy + yy * z + x * z) - diagonal, "the diagonal term is N_yy^2"))
-
-
-def _diagonal(text: str, of: Callable[[Fraction, Fraction], Fraction]) -> Predicate:
-    return Predicate(
-        text=f"product of counts = sum over distinct pairs + {text}, with counts of the pairs (y,y), (y,a), (a,y)",
-        test=lambda yy, ya, ay: (yy + ya) * (yy + ay) == ya * yy + yy * ay + ya * ay + of(yy, ya) ** 2,
-        domain={"yy": whole(0), "ya": whole(0), "ay": whole(0)},
-    )
-
-
-_OF_THE_LETTER: Final = _diagonal("N_y^2", lambda yy, ya: yy + ya)
-_OF_THE_PAIR: Final = _diagonal("N_yy^2", lambda yy, _ya: yy)
-
-
-def _verify_square(pair: bool = True) -> Evidence:
+def _verify_square(fix: Formula) -> Evidence:
     """The diagonal term is the squared count of the pair (y, y), printed as the squared count of y."""
-    return with_fix(
-        lambda: searched(
-            _OF_THE_LETTER, {"yy": 1, "ya": 1, "ay": 0}, explain=lambda yy, ya, ay: "2 on the left, 1 + 4 on the right"
-        ),
-        partial(_fix_square, pair),
-    )
+    return with_fix(partial(searched, formula_of("SPECS-E17")), partial(prove_equalities, fix))
 
 
 def _verify_moment(extra: int = 1) -> Evidence:
@@ -63,17 +38,6 @@ def _verify_moment(extra: int = 1) -> Evidence:
     return all_of(
         *[partial(prove_identity, generated(m), what=f"factorial moment of order {m}, x = exp(-w)") for m in (1, 2, 3)],
         identity(sp.combsimp(ratio) - 1, "(j + k + 1) ... (j + 1) / (j + k + 1)! = 1 / j!, any order"),
-    )
-
-
-def _sign(flipped: bool = True) -> Predicate:
-    """One letter, phi = 1: the printed exponent -s1 phi + s2 phi against the product of the two transforms."""
-    return Predicate(
-        text="E[exp(-s1 phi + s2 phi')] = Phi(s1) Phi(s2), one letter of weight 1, u = exp(-s)",
-        test=lambda u1, u2: (u1 / u2 if flipped else u1 * u2) == u1 * u2,
-        domain={"u1": between(0, 1), "u2": between(0, 1)},
-        at=[{"u1": _HALF, "u2": Fraction(1, 3)}],
-        explain=lambda u1, u2: f"{u1 / u2} against {u1 * u2}",
     )
 
 
@@ -128,7 +92,7 @@ def _missing_one(subtract: bool = False) -> Predicate:
         text="chi2 = sum of pi^2 / pi* (display before Lemma 4), weights constant, generator (gen1, 1 - gen1)",
         test=holds,
         domain={"gen1": between(0, 1), "n": whole(1, 6)},
-        at=[{"gen1": _HALF, "n": 2}],
+        at=[{"gen1": Fraction(1, 2), "n": 2}],
         explain=lambda gen1, n: "0 against 1",
     )
 
@@ -154,14 +118,12 @@ def _verify_equation20(linear: int = 1) -> Evidence:
 CLAIMS: tuple[Claim, ...] = (
     proved_with_fix(
         "SPECS-E17",
-        _OF_THE_LETTER,
-        instead=_OF_THE_PAIR,
-        verify=_verify_square,
-        fix=_fix_square,
-        mutants={"linear": partial(_verify_square, pair=False)},
+        verify=partial(_verify_square, formula_of("SPECS-E17", "correction_formula")),
+        fix=Given(prove_equalities),
+        mutants={"linear": partial(_verify_square, restated("SPECS-E17", change=("(yy + ya)**2", "yy")))},
     ),
     proved("SPECS-E18", verify=_verify_moment, mutants={"order": partial(_verify_moment, 0)}),
-    refuted("SPECS-E18b", _sign(), fix=_fix_sign, mutants={"minus": partial(_sign, flipped=False)}),
+    refuted("SPECS-E18b", fix=_fix_sign, mutants={"minus": restated("SPECS-E18b", change=("u1 / u2", "u1 * u2"))}),
     refuted(
         "SPECS-E19a",
         _missing_one(),

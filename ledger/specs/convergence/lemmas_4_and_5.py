@@ -15,7 +15,7 @@ from ledger.proving.cases import Predicate
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
 from ledger.proving.margins import Margin, at_most
-from ledger.proving.records import proved, refuted
+from ledger.proving.records import proved, refuted, restated
 from ledger.proving.tools import all_of, identity
 from ledger.specs import exact
 from ledger.specs.points import poisson_weights, two_letters
@@ -147,17 +147,6 @@ def _verify_lemma4(power_shift: int = 1, with_weight: bool = True) -> Evidence:
     return all_of(exact.agree(printed, what=_LEMMA_4), _exchange)
 
 
-def _psi(with_weight: bool = False) -> Predicate:
-    """Psi at s = 0 and n -> first order: E[N_y phi_y] = n g phi (defined) against n g (last line of the proof)."""
-    return Predicate(
-        text="Psi_y(0) / n, defined with the factor phi_y, is g_y as in the last line of the proof",
-        test=lambda gen1, phi1: gen1 * phi1 == gen1 * (phi1 if with_weight else 1),
-        domain={"gen1": between(0, 1), "phi1": between(0, None)},
-        at=[{"gen1": _HALF, "phi1": 2}],
-        explain=lambda gen1, phi1: f"it is {gen1 * phi1}",
-    )
-
-
 def _verify_total(lost: Fraction = Fraction(0)) -> Evidence:
     """Sum over letters: ``k Phi**(k-1) sum_y g w exp(-s w) = -d/ds Phi**k``, whose integral is 1 - Phi(infinity)**k."""
     from ledger.specs import statements as st
@@ -195,24 +184,6 @@ def prove_lemma_5(linear: bool = True) -> Evidence:
         exact.agree(partial(_lemma_5, linear=linear), what=_LEMMA_5),
         identity(sp.combsimp(total) - k**2, "k! (1/(k-1)! + 1/(k-2)!) = k^2, from the terms n and n^2"),
         _exchange,
-    )
-
-
-def _truncated(truncated: bool = True) -> Predicate:
-    """Counts of two equally likely letters, q = exp(-n/2): P(both 0) against the product of the chances."""
-
-    def holds(q: Fraction) -> bool:
-        if not truncated:
-            return q * q == q**2
-        chance = (q - q**2) / (1 - q**2)
-        return chance * chance == 0
-
-    return Predicate(
-        text="counts of two equally likely letters among N > 0 Poisson(n) draws are independent, q = exp(-n / 2)",
-        test=holds,
-        domain={"q": between(0, 1)},
-        at=[{"q": _HALF}],
-        explain=lambda q: "each letter is missing with chance 1/3, both never",
     )
 
 
@@ -265,10 +236,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     refuted(
         "SPECS-L4b",
-        _psi(),
         instead=two_letters(_LEMMA_4, _lemma_4),
         fix=_verify_lemma4,
-        mutants={"kept": partial(_psi, with_weight=True)},
+        mutants={"kept": restated("SPECS-L4b", change=("== gen1", "== gen1 * phi1"))},
     ),
     proved(
         "SPECS-L4c",
@@ -283,7 +253,5 @@ CLAIMS: tuple[Claim, ...] = (
         verify=prove_lemma_5,
         mutants={"no-linear": partial(prove_lemma_5, linear=False)},
     ),
-    refuted(
-        "SPECS-L5b", _truncated(), fix=_fix_truncated, mutants={"untruncated": partial(_truncated, truncated=False)}
-    ),
+    refuted("SPECS-L5b", fix=_fix_truncated, mutants={"untruncated": restated("SPECS-L5b", relation="q * q == q**2")}),
 )

@@ -17,8 +17,6 @@ from ledger.specs.points import two_letters
 
 __all__ = ["CLAIMS"]
 
-_HALF = Fraction(1, 2)
-
 
 def _verify_sharp(scale: Fraction = Fraction(1)) -> Evidence:
     """The bound, and that no smaller constant does: one candidate, a rare light letter (gen eps, weight 1 / kappa)."""
@@ -157,6 +155,6 @@ CLAIMS: tuple[Claim, ...] = (
         "SPECS-X3",
         two_letters("every convex divergence falls from width n to n + 1", _convex_order, widths=(1, 3)),
         verify=_verify_falling,
-        mutants={"half": partial(_verify_falling, _HALF)},
+        mutants={"half": partial(_verify_falling, Fraction(1, 2))},
     ),
 )

@@ -10,19 +10,17 @@ from flint import arb
 
 from ledger.ledger import Claim, Evidence
 from ledger.proving.balls import point, precision
-from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between
 from ledger.proving.margins import Margin, at_most
-from ledger.proving.records import Given, formula_of, proved, refuted
+from ledger.proving.records import Given, proved, refuted, restated
 from ledger.proving.tools import all_of, identity, prove_descent
 from ledger.specs import exact
 from ledger.specs.common_proofs import prove_density_ratio, prove_gibbs
 from ledger.specs.convergence.corollaries import bounded, poisson_bounded, prove_poisson_moment
+from ledger.specs.points import own_drafts, two_letters
 
 __all__ = ["CLAIMS"]
-
-_HALF = Fraction(1, 2)
 
 
 def _log2_dominates(scale: Fraction, constant: Fraction) -> Evidence:
@@ -41,23 +39,19 @@ def _order(constant: Fraction, instance: exact.Instance, n: Fraction) -> arb:
     return point(constant) * (point(exact.ratio(instance.weights)) * point(n).log() / point(n)) ** 2
 
 
-def _theorem_4(constant: Fraction = Fraction(21, 4)) -> Predicate:
+_CONSTANT: Final = Fraction(21, 4)
+
+
+def _within_order(instance: exact.Instance, n: Fraction, constant: Fraction) -> Margin:
     """For divergences up to log(1 + chi2) as well, which are smaller."""
-
-    def holds(gen1: Fraction, target1: Fraction, tilt2: Fraction, n: Fraction, constant: Fraction) -> Margin:
-        instance = exact.Instance(gen=(gen1, 1 - gen1), target=(target1, 1 - target1), tilt=(Fraction(1), tilt2))
-        return poisson_bounded(instance, n, partial(_order, constant))
-
-    unit = between(0, 1)
-    domain = {"gen1": unit, "target1": unit, "tilt2": between(0, None), "n": between(3, None, "[)")}
-    return Predicate(text=_THEOREM_4.format(constant), test=holds, domain=domain, numbers={"constant": constant})
+    return poisson_bounded(instance, n, partial(_order, constant))
 
 
 def _verify_theorem4(constant: Fraction) -> Evidence:
     """Mean divergence <= constant * (kappa log n / n)**2 for n >= 3; screened by partial sums of the mean."""
     return all_of(
         exact.agree(
-            lambda instance, n: poisson_bounded(instance, Fraction(n), partial(_order, constant)),
+            lambda instance, n: _within_order(instance, Fraction(n), constant),
             what=_THEOREM_4.format(constant),
             sizes=(3, 4),
         ),
@@ -71,13 +65,12 @@ def _verify_theorem4(constant: Fraction) -> Evidence:
 
 def _verify_chain(final: int = 8) -> Evidence:
     """Appendix C.2 after Lemmas 6 and 7: ``log(1 + E chi2) <= 8 p**2 kappa**2 = 128 (kappa log n / n)**2``."""
-    x, u = sp.symbols("x u", positive=True)
     return all_of(
-        lambda: prove_descent(sp.exp(u) - 1 - u, u, what="z <= exp(z) - 1", order=2),
+        lambda: prove_descent("exp(u) - 1 - u", "u", what="z <= exp(z) - 1", order=2),
         lambda: exact.at_least(
             lambda: 4 * 16 * arb(3).log() ** 2 - 4, "4 kappa / n^2 <= 4 p^2 kappa^2, as log n >= 1, kappa >= 1"
         ),
-        identity(sp.exp(2 * x) - (1 + 2 * (sp.exp(x) - 1)) - (sp.exp(x) - 1) ** 2, "1 + 2 (exp(x) - 1) <= exp(2 x)"),
+        identity("exp(2 * x) - (1 + 2 * (exp(x) - 1)) == (exp(x) - 1)**2", "1 + 2 (exp(x) - 1) <= exp(2 x)"),
         exact.decided(final * 16 == 128, what="2 * 4 p^2 kappa^2 = 128 (kappa log n / n)^2 with p = 4 log(n) / n"),
     )
 
@@ -86,16 +79,6 @@ def _best_width(instance: exact.Instance, n: Fraction, constant: Fraction) -> Ma
     """Width floor(n), where the bound may use n."""
     with precision(64):
         return at_most(point(instance.divergence(int(n))), _order(constant, instance, n))
-
-
-_BEST_WIDTH: Final = Predicate(
-    text="chi2 at width floor(n) <= 3/2 (kappa log n / n)^2",
-    test=lambda gen1, weight2, n, constant: _best_width(
-        exact.Instance(gen=(gen1, 1 - gen1), target=(gen1, 1 - gen1), tilt=(Fraction(1), weight2)), n, constant
-    ),
-    numbers={"constant": Fraction(3, 2)},
-    domain={"gen1": between(0, 1), "weight2": between(0, None), "n": between(3, 7, "[)")},
-)
 
 
 def _verify_minimum(constant: Fraction) -> Evidence:
@@ -115,42 +98,29 @@ def _verify_minimum(constant: Fraction) -> Evidence:
 
 def _verify_lemma6(scale: int = 1) -> Evidence:
     """``I_0 <= I_0 + I_1 = 1 + E chi2 <= 1 + 6 (kappa - 1)**2 / (n**2 (1 - exp(-n))) <= exp(p**2 (kappa - 1)**2)``."""
-    u = sp.Symbol("u", positive=True)
     return all_of(
         prove_density_ratio,
         prove_poisson_moment,
-        lambda: prove_descent(sp.exp(u) - 1 - u, u, what="1 + z <= exp(z)", order=2),
+        lambda: prove_descent("exp(u) - 1 - u", "u", what="1 + z <= exp(z)", order=2),
         lambda: _log2_dominates(Fraction(6 * scale), Fraction(16)),
         detail="n^2 p_n^2 = 16 log(n)^2; the integrand of I_1 is positive",
     )
 
 
-def _verify_lemma6_step(largest: Fraction = Fraction(7, 10)) -> Evidence:
-    """The last line of the proof needs ``1 / (2 (1 - p)**2) <= 1`` for every p up to 1/sqrt(2) (7/10 lies below)."""
-    return searched(
-        formula_of("SPECS-L6b"),
-        *[{"p": p} for p in (Fraction(1, 4), _HALF, largest) if p <= largest],
-        explain=lambda p: f"the factor is {1 / (2 * (1 - p) ** 2)}",
-        text="1 / (2 (1 - p)^2) <= 1 for p <= 1/sqrt(2)",
-    )
-
-
 def _fix_lemma6_step() -> Evidence:
     """Popoviciu's bound on the variance halves the factor: ``1 / (4 (1 - p)**2) <= 1`` for p <= 1/2."""
-    a = sp.Symbol("a", nonnegative=True)
-    low, high, mu = sp.symbols("m M mu", positive=True)
-    p = sp.Rational(1, 2) / (1 + a)
     return all_of(
         identity(
-            (high - low) ** 2 / 4 - (high - mu) * (mu - low) - ((high + low) / 2 - mu) ** 2,
-            "var <= (M - mu)(mu - m) <= (M - m)^2 / 4",
+            "(M - m)**2 / 4 - (M - mu) * (mu - m) == ((M + m) / 2 - mu)**2", "var <= (M - mu)(mu - m) <= (M - m)^2 / 4"
         ),
-        lambda: exact.nonnegative(1 - 1 / (4 * (1 - p) ** 2), what="1 / (4 (1 - p)^2) <= 1 for 0 <= p <= 1/2"),
+        lambda: exact.nonnegative(
+            "1 / (4 * (1 - 1 / 2 / (1 + a))**2) <= 1", what="1 / (4 (1 - p)^2) <= 1 for 0 <= p <= 1/2"
+        ),
         lambda: exact.at_least(
             lambda: 1 - 1 / (2 * (1 - _p(55)) ** 2), "the printed factor is at most 1 from n = 55 on"
         ),
         lambda: exact.at_least(lambda: 1 / (2 * (1 - _p(54)) ** 2) - 1, "but not at n = 54"),
-        lambda: exact.at_least(lambda: point(_HALF) - _p(27), "p_n <= 1/2 from n = 27 on"),
+        lambda: exact.at_least(lambda: point(Fraction(1, 2)) - _p(27), "p_n <= 1/2 from n = 27 on"),
         lambda: exact.at_least(lambda: arb(2).rsqrt() - _p(16), "p_n <= 1/sqrt(2) from n = 16 on"),
         lambda: exact.at_least(lambda: 4 - 1 / (4 * (1 - arb(2).rsqrt()) ** 2), "the repaired factor is below 4 there"),
         detail="log(n) / n falls for n >= 3",
@@ -160,17 +130,6 @@ def _fix_lemma6_step() -> Evidence:
 def _p(n: int) -> arb:
     """The paper's ``p_n = log(n**4) / n``."""
     return 4 * arb(n).log() / n
-
-
-def _size(below: bool = True) -> Predicate:
-    """One letter, weight one: Phi = exp(-s), f(s) = log(-Phi'(s)) = -s. At least -bound (printed), or at most bound."""
-    return Predicate(
-        text="f(s) = log(-Phi'(s)) is bounded in size, for Phi = exp(-s)",
-        test=lambda bound, s: -s >= -bound if below else -s <= bound,
-        domain={"bound": between(0, None), "s": between(0, None, "[)")},
-        at=[{"bound": 10, "s": 11}],
-        explain=lambda bound, s: f"f({s}) = {-s}; the same happens for every bound",
-    )
 
 
 def _pair_identity(half: int = 2) -> Evidence:
@@ -207,15 +166,13 @@ def _second_log_derivative() -> Evidence:
 
 
 def _slope_bound() -> Evidence:
-    a, low, e = sp.symbols("a m e", nonnegative=True)
-    return exact.nonnegative((low + a) * e - low * e, what="-Phi'(u) >= phi_min Phi(u), letter by letter")
+    return exact.nonnegative("(m + a) * e >= m * e", what="-Phi'(u) >= phi_min Phi(u), letter by letter")
 
 
 def _verify_lemma7(constant: Fraction = Fraction(4)) -> Evidence:
     """``(n**2 + n) / (1 - exp(-n)) <= 4 n**2``, ``exp(-log n**4) = n**-4`` and ``E[w] E[1/w] <= kappa``."""
     w = sp.Symbol("w", positive=True)
     s1, s2 = sp.symbols("s1 s2", positive=True)
-    a, b, low = sp.symbols("a b m", nonnegative=True)
 
     def holds(instance: exact.Instance, _n: int) -> bool:
         mean = sum((g * x for g, x in zip(instance.gen, instance.weights, strict=True)), Fraction(0))
@@ -231,7 +188,7 @@ def _verify_lemma7(constant: Fraction = Fraction(4)) -> Evidence:
             sp.integrate(sp.integrate(w * sp.exp(-(s1 + s2) * w), (s1, 0, sp.oo)), (s2, 0, sp.oo)) - 1 / w,
             "double integral of w exp(-(s1 + s2) w) is 1/w",
         ),
-        lambda: exact.nonnegative((low + a) - (low + a) / (1 + b), what="w / w' <= M / m"),
+        lambda: exact.nonnegative("m + a >= (m + a) / (1 + b)", what="w / w' <= M / m"),
         exact.agree(holds, what="E[w] E[1/w] <= kappa", sizes=(1,)),
         detail="On R_1 the smaller of Phi, Phi' is at most 1 - p_n, so n (1 - Phi Phi') >= log n^4",
     )
@@ -239,25 +196,25 @@ def _verify_lemma7(constant: Fraction = Fraction(4)) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved("SPECS-E21", verify=_verify_equation21, mutants={"whole": partial(_verify_equation21, 1)}),
-    refuted("SPECS-L6a", _size(), fix=_verify_equation21, mutants={"above": partial(_size, below=False)}),
-    refuted(
-        "SPECS-L6b",
-        verify=_verify_lemma6_step,
-        fix=_fix_lemma6_step,
-        mutants={"1/4": partial(_verify_lemma6_step, Fraction(1, 4))},
-    ),
+    refuted("SPECS-L6a", fix=_verify_equation21, mutants={"above": restated("SPECS-L6a", relation="-s <= bound")}),
+    refuted("SPECS-L6b", fix=_fix_lemma6_step, mutants={"1/4": restated("SPECS-L6b", domain="p in [0, 1/4]", p="1/4")}),
     proved("SPECS-L6", verify=_verify_lemma6, mutants={"quarter": partial(_verify_lemma6, 4)}),
     proved("SPECS-L7", verify=_verify_lemma7, mutants={"3": partial(_verify_lemma7, Fraction(3))}),
     proved(
         "SPECS-T4",
-        _theorem_4(),
+        two_letters(_THEOREM_4.format(_CONSTANT), _within_order, means=between(3, None, "[)"), constant=_CONSTANT),
         verify=Given(lambda statement: _verify_theorem4(statement.numbers["constant"])),
         mutants={"1/100": partial(_verify_theorem4, Fraction(1, 100))},
     ),
     proved("SPECS-T4b", verify=_verify_chain, mutants={"halved": partial(_verify_chain, 4)}),
     proved(
         "SPECS-T4c",
-        _BEST_WIDTH,
+        own_drafts(
+            "chi2 at width floor(n) <= 3/2 (kappa log n / n)^2",
+            _best_width,
+            means=between(3, 7, "[)"),
+            constant=Fraction(3, 2),
+        ),
         verify=Given(lambda statement: _verify_minimum(statement.numbers["constant"])),
         mutants={"1/100": partial(_verify_minimum, Fraction(1, 100))},
     ),

@@ -18,7 +18,7 @@ from ledger.proving.cases import Predicate, searched
 from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
 from ledger.proving.margins import Margin, at_least, at_most
-from ledger.proving.records import Given, formula_of, proved, proved_with_fix, refuted, repaired
+from ledger.proving.records import Given, proved, proved_with_fix, refuted, repaired, restated
 from ledger.proving.tools import all_of, identity, prove_positive, screened, with_fix
 from ledger.specs.exact import at_least as positive
 from ledger.specs.exact import decided, nonnegative, selection_law, tilted
@@ -48,24 +48,6 @@ def _verify_transform(swapped: bool = False) -> Evidence:
     )
 
 
-def _equation23(factor: bool = True) -> Predicate:
-    """Printed as an equality; a = exp(-1), b = exp(-n), rho the ratio of slopes: a factor 1 / (1 - b) is lost."""
-
-    def holds(a: Fraction, rho: Fraction) -> bool:
-        b = a**3
-        left = ((1 - a) / 2 + (a - b) / 2 * rho) / (1 - b)
-        return left == _HALF + (a - b) / 2 * (rho - 1) / ((1 - b) if not factor else 1)
-
-    return Predicate(
-        text="the last line of Equation 23 equals the one before, as rational functions of a = exp(-1), n = 3, and the "
-        "quotient rho of slopes",
-        test=holds,
-        domain={"a": between(0, 1), "rho": between(1, None)},
-        at=[{"a": Fraction(1, 3), "rho": 2}],
-        explain=lambda a, rho: "exp(-1) is transcendental, so an identity would hold for every a",
-    )
-
-
 def _fix_equation23() -> Evidence:
     b, c, d = sp.symbols("b c d", nonnegative=True)
     low, high = 1 / (2 + b + c), 1 / (2 + b)  # exp(-n) and exp(-1), both at most 1/2
@@ -75,17 +57,6 @@ def _fix_equation23() -> Evidence:
         lambda: nonnegative(
             left - (sp.Rational(1, 2) + (high - low) / 2 * (rho - 1)), what="the line before is at least it"
         )
-    )
-
-
-def _verify_power(at_most: bool = False) -> Evidence:
-    """``(1 - x)**(theta - 1)`` against ``1 - (1 + theta) / (4 n)``, x = (1 + theta) / (2 theta n)."""
-    return searched(
-        formula_of("SPECS-T5a", "correction_formula") if at_most else formula_of("SPECS-T5a"),
-        {"theta": 2, "n": 2},
-        {"theta": 3, "n": 3},
-        explain=lambda theta, n: "49/81 on the left, 2/3 on the right",
-        text="(1 - x)^(theta - 1) >= 1 - (1 + theta) / (4 n) for n >= theta >= 2, x = (1 + theta) / (2 theta n)",
     )
 
 
@@ -187,18 +158,14 @@ _PRINTED_BOUND: Final = Predicate(
     domain={"theta": between(1, None, "[)"), "n": whole(1)},
     premise=lambda theta, n: n >= theta,
     given="n >= theta",
+    explain=lambda theta, n: "with R = 0 every candidate scores alike and the output is the optimum",
 )
 
 
 def _verify_theorem5(printed_theta: int = 1, constant: Fraction = _CONSTANT) -> Evidence:
     """As printed it includes R = 0, where nothing is left to bound; theta >= 2 gives theta**2 / (1250 n**2)."""
     return with_fix(
-        lambda: searched(
-            _PRINTED_BOUND,
-            {"theta": 3, "n": 3},
-            {"theta": printed_theta, "n": 3},
-            explain=lambda theta, n: "with R = 0 every candidate scores alike and the output is the optimum",
-        ),
+        partial(searched, _PRINTED_BOUND, {"theta": 3, "n": 3}, {"theta": printed_theta, "n": 3}),
         partial(_fix_theorem5, constant),
     )
 
@@ -216,10 +183,12 @@ def _fix_theorem5(constant: Fraction = _CONSTANT) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     proved("SPECS-E22", verify=_verify_transform, mutants={"swapped": partial(_verify_transform, swapped=True)}),
-    repaired("SPECS-E23", _equation23(), fix=_fix_equation23, mutants={"factor": partial(_equation23, factor=False)}),
-    refuted(
-        "SPECS-T5a", verify=_verify_power, fix=_fix_power, mutants={"at-most": partial(_verify_power, at_most=True)}
+    repaired(
+        "SPECS-E23",
+        fix=_fix_equation23,
+        mutants={"factor": restated("SPECS-E23", change=("/ 2 * (rho - 1)", "/ 2 * (rho - 1) / (1 - a**3)"))},
     ),
+    refuted("SPECS-T5a", fix=_fix_power, mutants={"at-most": restated("SPECS-T5a", change=(">=", "<="))}),
     proved(
         "SPECS-T5b",
         _far(),

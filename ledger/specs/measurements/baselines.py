@@ -11,7 +11,7 @@ from typing import Final
 from ledger.ledger import Claim
 from ledger.proving.cases import Cases, grid, rows
 from ledger.proving.records import proved, refuted
-from ledger.specs.measurements.cells import accuracy, seconds
+from ledger.specs.measurements.cells import accuracy, ahead, seconds
 from theory.published.specs import BENCHMARKS, FAMILIES, TABLE_1, TABLE_2, TABLE_6, WIDTHS
 
 __all__ = ["CLAIMS"]
@@ -61,16 +61,10 @@ def _hard_steps(*, defers: bool) -> Cases:
     )
 
 
-def _ahead(family: str, benchmark: str, width: int, method: str) -> Fraction:
-    """Points of accuracy of SPECS above a baseline."""
-    mine, other = (Fraction(TABLE_1[family, benchmark, each, width].accuracy) for each in ("SPECS", method))
-    return mine - other
-
-
 def _on_par(below: str = "2", methods: tuple[str, ...] = ("BS(S)", "BS(B)", "RSD")) -> Cases:
     return Cases(
         text=f"SPECS is at most {below} points less accurate than {', '.join(methods)}",
-        test=lambda family, benchmark, width, method: _ahead(family, benchmark, width, method) >= -Fraction(below),
+        test=lambda family, benchmark, width, method: ahead(family, benchmark, width, method) >= -Fraction(below),
         cases=grid(family=FAMILIES, benchmark=BENCHMARKS, width=WIDTHS, method=methods),
         where="18 settings of Table 1",
     )

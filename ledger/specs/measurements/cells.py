@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from theory.published.specs import BENCHMARKS, TABLE_1, WIDTHS
 
-__all__ = ["CELLS", "accuracy", "main_accuracy", "main_seconds", "seconds"]
+__all__ = ["CELLS", "accuracy", "ahead", "main_accuracy", "main_seconds", "saved", "seconds"]
 
 CELLS = tuple((benchmark, width) for benchmark in BENCHMARKS for width in WIDTHS)
 
@@ -20,6 +20,17 @@ def accuracy(table: Mapping[tuple[str, int], tuple[str, ...]], method: str, benc
 def main_accuracy(method: str, benchmark: str, width: int) -> Fraction:
     """Accuracy of Table 1, Qwen pair, in percent."""
     return Fraction(TABLE_1["Qwen2.5", benchmark, method, width].accuracy)
+
+
+def ahead(family: str, benchmark: str, width: int, method: str = "BS(B)") -> Fraction:
+    """Points of accuracy of SPECS above a baseline of Table 1, by default beam search with the large model."""
+    own, other = (TABLE_1[family, benchmark, each, width].accuracy for each in ("SPECS", method))
+    return Fraction(own) - Fraction(other)
+
+
+def saved(specs_seconds: str, beam_seconds: str) -> Fraction:
+    """Share of the seconds of beam search that SPECS saves."""
+    return 1 - Fraction(specs_seconds) / Fraction(beam_seconds)
 
 
 def main_seconds(method: str, benchmark: str, width: int) -> Fraction:

@@ -14,7 +14,7 @@ from ledger.proving.domains import between
 from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of, identity
 from ledger.specs.exact import enumerated, nonnegative
-from ledger.specs.measurements.cells import CELLS, accuracy, main_accuracy, main_seconds, seconds
+from ledger.specs.measurements.cells import CELLS, accuracy, main_accuracy, main_seconds, saved, seconds
 from theory.published.specs import BENCHMARKS, TABLE_2, TABLE_4, TABLE_6, TABLE_7, WIDTHS
 
 __all__ = ["CLAIMS"]
@@ -117,23 +117,18 @@ def _fix_competitive() -> Evidence:
     )
 
 
-def _saved(specs: str, large: str) -> Fraction:
-    return 1 - Fraction(specs) / Fraction(large)
-
-
 def _gpqa(least: Fraction = Fraction(1, 10)) -> Cases:
     return Cases(
         text=f"SPECS saves at least {float(100 * least):g} % of the seconds of beam search with the large model",
-        test=lambda specs, large: _saved(specs, large) >= least,
+        test=lambda specs, large: saved(specs, large) >= least,
         cases=rows(*[{"specs": TABLE_7[n][1], "large": TABLE_7[n][3]} for n in WIDTHS]),
         where="three widths",
-        explain=lambda **row: f"{float(100 * _saved(**row)):.1f} % saved",
+        explain=lambda specs, large: f"{float(100 * saved(specs, large)):.1f} % saved",
     )
 
 
 def _fix_gpqa() -> Evidence:
-    saved = [_saved(TABLE_7[n][1], TABLE_7[n][3]) for n in WIDTHS]
-    good = [round(float(100 * x), 1) for x in saved] == [51.6, 5.5, 20.8]
+    good = [round(float(100 * saved(TABLE_7[n][1], TABLE_7[n][3])), 1) for n in WIDTHS] == [51.6, 5.5, 20.8]
     return enumerated(good, what="savings of 51.6, 5.5 and 20.8 % at widths 4, 8 and 16")
 
 

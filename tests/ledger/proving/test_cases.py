@@ -55,7 +55,8 @@ def test_a_predicate_refuses_points_outside_and_searches_inside() -> None:
 
 def test_a_search_refutes_or_says_nothing() -> None:
     assert searched(SMALL, {"x": "1/2"}).verdict is Verdict.OPEN
-    evidence = searched(SMALL, {"x": "1/2"}, {"x": 0}, explain=lambda x: f"{x} is no less than itself")
+    explained = replace(SMALL, explain=lambda x: f"{x} is no less than itself")
+    evidence = searched(explained, {"x": "1/2"}, {"x": 0})
     assert evidence.verdict is Verdict.FALSE
     assert evidence.counterexample == {"x": "0"}
     assert "itself" in evidence.detail

@@ -79,6 +79,11 @@ def test_a_formula_tells_its_domain_and_its_premise() -> None:
     assert [formula.admits({"x": Fraction(x, 4)}) for x in (1, 3)] == [True, False]
 
 
+def test_both_sides_are_shown_exactly_or_to_six_digits() -> None:
+    formula = _formula("x**2 < x and log(x) == Sum(x**i, i, 1, 2)")
+    assert formula.sides({"x": Fraction(1, 3)}) == "-1.09861 == 4/9 and 1/9 < 1/3"
+
+
 def test_a_proof_of_a_false_statement_does_not_pass() -> None:
     """Whatever the verifier says: the formula's counterexample decides."""
     proved = Evidence(verdict=Verdict.PROVED, method="test", detail="test")

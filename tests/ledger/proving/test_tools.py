@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from ledger.ledger import Verdict
 from ledger.proving.balls import ball, expm1_ratio, geometric_sum, log_ratio, point, power, power_gap, simplest_between
-from ledger.proving.formulas import Formula, between
+from ledger.proving.formulas import Formula, between, whole
 from ledger.proving.tools import (
     exhaustive,
     prove_box,
+    prove_by_induction,
     prove_descent,
     prove_identity,
     prove_positive,
@@ -56,6 +57,37 @@ def test_prove_identity() -> None:
     wrong = prove_identity((1 - a ** (2 * n)) - (1 - a**n) ** 2, what="square")
     assert wrong.verdict is Verdict.FALSE
     assert wrong.counterexample
+
+
+@pytest.mark.parametrize(
+    ("relation", "verdict"),
+    [
+        ("Sum(2 * i - 1, i, 1, n) == n**2", Verdict.PROVED),
+        ("1 / (1 + Sum(x * i, i, 1, n)) == 2 / (2 + x * n * (n + 1))", Verdict.PROVED),
+        ("Sum(i, i, 1, n) + Sum(2 * i - 1, i, 1, n) == n * (3 * n + 1) / 2", Verdict.PROVED),
+        ("Sum(2 * i - 1, i, 1, n) == n**2 + 1", Verdict.OPEN),  # the step holds, the start does not
+        ("Sum(i, i, 1, n) == n**2", Verdict.OPEN),  # true at n = 1
+    ],
+)
+def test_prove_by_induction(relation: str, verdict: Verdict) -> None:
+    """A step that fails is no counterexample, so what is false stays open."""
+    statement = Formula(relation=relation, domain={"n": whole(1), "x": between(0, 1)})
+    assert prove_by_induction(statement, "n").verdict is verdict
+
+
+@pytest.mark.parametrize("relation", ["Sum(n * i + 1, i, 1, n) == n", "Sum(i, i, 1, 2 * n) == n * (2 * n + 1)"])
+def test_induction_needs_sums_that_gain_one_term(relation: str) -> None:
+    with pytest.raises(ParameterError, match="must end the sum"):
+        prove_by_induction(Formula(relation=relation, domain={"n": whole(1)}), "n")
+
+
+def test_steps_of_proofs_are_read_from_text() -> None:
+    assert prove_identity("(a + b)**2 == a**2 + 2 * a * b + b**2", what="square").verdict is Verdict.PROVED
+    assert prove_identity("(a + b)**2 == a**2 + b**2", what="square").verdict is Verdict.FALSE
+    assert (
+        prove_sign("1 < 1 + a", what="more").verdict is prove_sign("1 + a > 1", what="more").verdict is Verdict.PROVED
+    )
+    assert prove_descent("exp(u) - 1 - u", "u", what="tangent", order=2).verdict is Verdict.PROVED
 
 
 def test_prove_sign() -> None:
