@@ -6,13 +6,12 @@ paper's text counts drafts, its Theorem 1 counts target steps in flight; ``k1`` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from functools import partial
+from collections.abc import Generator
 from typing import Any
 
-from sim.algorithms.checks import JUDGED, Check
+from sim.algorithms.checks import JUDGED, Check, Judging
 from sim.algorithms.lookahead_async import LOOKAHEAD_KNOBS
-from sim.algorithms.rules import PAPER, PRESETS, Rules, check_counts
+from sim.algorithms.rules import PAPER, Rules, check_counts
 from sim.catalogue import Method, nodes_of_tree
 from sim.operations import WAIT, Action, Algorithm, Cancel, Commit, Generate, Outcome, Step, Verify
 from sim.roles import DRAFT, JUDGE, TARGET
@@ -159,20 +158,13 @@ def _settle(nodes: list[_Node]) -> list[Cancel]:
     return cancels
 
 
-def _build(
-    *, k1: int, width: int, rules: str, verifier: str, threshold: float | None, gamma: float
-) -> Callable[[Step], Algorithm]:
-    check = Check(verifier=verifier, threshold=threshold, gamma=gamma)
-    return partial(lookahead_sync, k1=k1, width=width, rules=PRESETS[rules], check=check)
-
-
 METHODS = (
     Method(
         name="lr-sync",
         title="LR sync",
         paper="Fu et al. 2025 (Lookahead Reasoning), Algorithm 1; Theorem 1",
         level="step",
-        algorithm=_build,
+        algorithm=Judging(lookahead_sync),
         knobs=LOOKAHEAD_KNOBS,
         roles=(DRAFT, JUDGE),
         exact="Theorem 1 for constant step times, independent acceptance and free verdicts",

@@ -130,20 +130,6 @@ def _drawn(behaviour: SyntheticBehaviour, index: int) -> DrawnAnswer:
 class DrawnAnswer:
     """An answer of a `SyntheticBehaviour`; values are drawn when they are first needed."""
 
-    __slots__ = (
-        "_behaviour",
-        "_drafts",
-        "_first",
-        "_last",
-        "_limit",
-        "_others",
-        "_scores",
-        "_target",
-        "_verdicts",
-        "index",
-        "root",
-    )
-
     def __init__(self, behaviour: SyntheticBehaviour, index: int) -> None:
         self._behaviour = behaviour
         self.index = index
@@ -274,8 +260,6 @@ class DrawnAnswer:
 
 class QualityAnswer(DrawnAnswer):
     """An answer whose steps are right or wrong, with a gate that is confident about a verdict or not."""
-
-    __slots__ = ("_drawn", "_quality")
 
     def __init__(self, behaviour: SyntheticBehaviour, index: int, quality: Quality) -> None:
         super().__init__(behaviour, index)
