@@ -5,7 +5,7 @@ from __future__ import annotations
 from sim.answers.facts import facts_after
 from sim.answers.traces import AnswerTrace, DraftTrace
 from sim.operations import Choose, Generate, Score, Step, prompt
-from sim.random_streams import stream
+from sim.random_streams import lot
 from sim.roles import LIKELIHOOD, RANDOM, TARGET
 from sim.virtual_clock import Answer
 from theory.errors import ParameterError
@@ -66,8 +66,7 @@ class BeamAnswer(Answer):
         """
         step, branch = operation.candidate, operation.branch
         if operation.role == RANDOM:
-            drawn = stream(0, f"replay/chance/{branch}", self._index).random(step.depth + 1)
-            return float(drawn[step.depth])
+            return lot(0, f"replay/chance/{branch}", self._index, step.depth)
         return self._candidate(step.role, step.depth, branch).score(operation.role)
 
     def score_tokens(self, operation: Score | Choose) -> int:

@@ -9,7 +9,7 @@ from sim.answers.candidates import BeamAnswer
 from sim.answers.facts import facts_after, is_corrupted
 from sim.answers.traces import AnswerTrace, StepTrace
 from sim.operations import Choose, Generate, Score, Selection, Step, Verdict, Verify, prompt
-from sim.random_streams import stream
+from sim.random_streams import lot
 from sim.roles import JUDGE, OWN_THRESHOLDS, RANDOM, TARGET
 from sim.virtual_clock import Answer
 from theory.errors import ParameterError
@@ -202,7 +202,7 @@ class TraceAnswer:
         return self._corruption < 0.0 if decides else None
 
     def _chance(self, name: str, depth: int) -> float:
-        return float(stream(0, f"replay/{name}", self._index).random(depth + 1)[depth])
+        return lot(0, f"replay/{name}", self._index, depth)
 
 
 class BaselineAnswer(Answer):
