@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from theory.errors import ParameterError
 
-__all__ = ["bits_at", "block_of_bits", "block_of_normals", "place_of", "stream", "streams", "uniforms"]
+__all__ = ["bits_at", "block_of_bits", "block_of_normals", "lot", "place_of", "stream", "streams", "uniforms"]
 
 _WORD = (1 << 64) - 1
 _STRIDE = 0x9E3779B97F4A7C15
@@ -82,6 +82,11 @@ def uniforms(seed: int, name: str, index: int, n: int, block: int = 1) -> NDArra
     _check_index(index)
     bits = _kept_bits(seed, name, index // block, rows(n), block)
     return np.multiply(bits[:n, index % block], 2.0**-32, dtype=np.float64)
+
+
+def lot(seed: int, name: str, index: int, place: int) -> float:
+    """Return the uniform number in [0, 1) of source ``name`` for a place >= 0 in the ``index``-th answer."""
+    return float(stream(seed, name, index).random(place + 1)[place])
 
 
 def rows(n: int) -> int:

@@ -28,9 +28,9 @@ from sim.operations import (
     Wait,
 )
 from sim.roles import INSTANT, STANDS_IN
-from theory.errors import SpecplanError
+from theory.errors import ParameterError, SpecplanError
 
-__all__ = ["Answer", "DeadlockError", "Session", "VirtualClock", "with_stand_ins"]
+__all__ = ["Answer", "DeadlockError", "Session", "VirtualClock", "read_by", "with_stand_ins"]
 
 
 class DeadlockError(SpecplanError):
@@ -41,7 +41,8 @@ class Answer(Protocol):
     """The outcomes of one answer: steps, verdicts and scores. Read when an operation starts, delivered when it ends.
 
     The same operation must have the same outcome in every schedule (outcomes are indexed by depth, role and branch,
-    never by time), so that two schedules can be compared on the same answer.
+    never by time), so that two schedules can be compared on the same answer. An answer without recorded drafts inherits
+    what it cannot say: it refuses (`ParameterError`), and nothing is read for it.
     """
 
     root: Step
@@ -51,18 +52,23 @@ class Answer(Protocol):
 
     def verify(self, operation: Verify) -> Verdict:
         """Return the verdict on ``operation.candidate`` against ``operation.reference``."""
+        raise ParameterError("verifier", operation.role, "has no recorded verdict")
 
     def judge_tokens(self, operation: Verify) -> int:
         """Return the prompt tokens that the verifier reads for this verdict."""
+        return 0
 
     def score(self, operation: Score) -> float:
         """Return the score that ``operation.role`` gives to ``operation.candidate``."""
+        raise ParameterError("scorer", operation.role, "has no recorded score")
 
     def choose(self, operation: Choose) -> Selection:
         """Return the selection among ``operation.candidates``."""
+        raise ParameterError("chooser", operation.role, "has no recorded choice")
 
     def score_tokens(self, operation: Score | Choose) -> int:
         """Return the uncached prompt tokens of a request that scores or chooses: the text before them is cached."""
+        return 0
 
 
 class Session:
@@ -74,26 +80,6 @@ class Session:
     committed : the answer's steps, with their commit times in ``commit_times``.
     started, finished : seconds of virtual time.
     """
-
-    __slots__ = (
-        "_answer",
-        "_clock",
-        "_done",
-        "_env",
-        "_numbers",
-        "_queue",
-        "_ready",
-        "_record",
-        "_send",
-        "_timed",
-        "_waiting",
-        "commit_times",
-        "committed",
-        "finished",
-        "on_finish",
-        "operations",
-        "started",
-    )
 
     def __init__(self, clock: VirtualClock, algorithm: Algorithm, answer: Answer) -> None:
         self._clock = clock
@@ -207,27 +193,22 @@ class Session:
             n_prompt = self._answer.judge_tokens(operation)
             submit(operation, 1, n_prompt, n_prompt, self._done)
             return
-        step: Step = operation.pending
         prefix = operation.prefix
         # Text that the model wrote itself, or has just read for a sibling, is in its cache.
         new = 0 if prefix.role == role or operation.branch else prefix.n_tokens
-        submit(operation, operation.tokens_of(step), new, prefix.context_tokens, self._done)
+        submit(operation, operation.tokens_of(operation.pending), new, prefix.context_tokens, self._done)
 
     def _start_one_token(self, operation: Score | Choose) -> None:
         if isinstance(operation, Score):
-            operation.pending, candidate = self._answer.score(operation), operation.candidate
+            operation.pending = self._answer.score(operation)
         elif isinstance(operation, Choose):
-            operation.pending, candidate = self._answer.choose(operation), operation.candidates[0]
+            operation.pending = self._answer.choose(operation)
         else:
             raise TypeError(f"an algorithm yielded {operation!r}, which is no action")
         operation.started = self._env._now
         if self._record:
             self.operations.append(operation)
-        n_new = self._answer.score_tokens(operation)
-        context = candidate.context_tokens - candidate.n_tokens + n_new
-        stranger = self._clock.engines[operation.role] is not self._clock.engines.get(candidate.role)
-        if stranger and not candidate.depth and candidate.parent is not None and getattr(operation, "branch", 0) == 0:
-            n_new += candidate.parent.n_tokens  # the question is not cached yet; the first of several requests reads it
+        n_new, context = read_by(operation, self._answer, self._clock.engines)
         self._clock.submit[operation.role](operation, 1, n_new, context, self._done)
 
     def _cancel(self, operation: Operation) -> None:
@@ -265,6 +246,17 @@ class Session:
         operation.finished = self._env._now
         if self.finished is None:  # false if the answer ended while it ran
             self._ready.append(operation)
+
+
+def read_by(operation: Score | Choose, answer: Answer, engines: Mapping[str, Engine]) -> tuple[int, int]:
+    """Return the uncached tokens that a request reads which scores or chooses, and the context of its result."""
+    candidate = operation.candidate if isinstance(operation, Score) else operation.candidates[0]
+    n_new = answer.score_tokens(operation)
+    context = candidate.context_tokens - candidate.n_tokens + n_new
+    stranger = engines[operation.role] is not engines.get(candidate.role)
+    if stranger and not candidate.depth and candidate.parent is not None and getattr(operation, "branch", 0) == 0:
+        n_new += candidate.parent.n_tokens  # the question is not cached yet; the first of several requests reads it
+    return n_new, context
 
 
 def with_stand_ins(engines: Mapping[str, Engine]) -> dict[str, Engine]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
+from sim.algorithms.rules import PRESETS
 from sim.catalogue import Knob
-from sim.operations import Step, Verify
+from sim.operations import Algorithm, MakeAlgorithm, Step, Verify
 from sim.roles import EMBEDDING, EXACT, GATE, JUDGE, RANDOM
 from theory.errors import ParameterError
 
-__all__ = ["CASCADE", "CHECK_KNOBS", "JUDGED", "VERIFIERS", "Check", "confidence"]
+__all__ = ["CASCADE", "CHECK_KNOBS", "JUDGED", "VERIFIERS", "Check", "Judging", "confidence"]
 
 CASCADE: Final = "cascade"
 VERIFIERS: Final = (JUDGE, GATE, CASCADE, EMBEDDING, EXACT, RANDOM)
@@ -65,6 +68,21 @@ def confidence(verify: Verify) -> float:
 
 
 JUDGED: Final = Check()
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """What the record of a method calls with its knobs: a generator with a `Check`, and with `Rules` by their name."""
+
+    algorithm: Callable[..., Algorithm]
+
+    def __call__(self, *, verifier: str, threshold: float | None, gamma: float, **knobs: Any) -> MakeAlgorithm:
+        """Return what turns a prompt into the generator."""
+        check = Check(verifier=verifier, threshold=threshold, gamma=gamma)
+        if "rules" in knobs:
+            knobs["rules"] = PRESETS[knobs["rules"]]
+        return partial(self.algorithm, **knobs, check=check)
+
 
 CHECK_KNOBS: Final = (
     Knob(

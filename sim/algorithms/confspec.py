@@ -14,16 +14,17 @@ the accepted child with the highest confidence is followed (Equation 5).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal, get_args
 
 from sim.algorithms.candidates import together, written_by_target
-from sim.algorithms.checks import CASCADE, CHECK_KNOBS, Check, confidence
+from sim.algorithms.checks import CASCADE, CHECK_KNOBS, Check, Judging, confidence
 from sim.algorithms.lookahead_async import lookahead_async
 from sim.algorithms.rules import Fallback, Rules, check_counts
 from sim.catalogue import Knob, Method, nodes_of_tree
-from sim.operations import WAIT, Action, Algorithm, Commit, Generate, Outcome, Step, Verify
+from sim.operations import WAIT, Action, Algorithm, Commit, Generate, MakeAlgorithm, Outcome, Step, Verify
 from sim.roles import DRAFT, GATE, JUDGE, TARGET
 from theory.errors import ParameterError
 
@@ -34,17 +35,15 @@ Schedule = Literal["async", "algorithm-1"]
 _GATED: Final = Check(verifier=CASCADE)
 
 
+@dataclass(slots=True, eq=False)
 class _Node:
     """A prefix in the draft tree: the target's step after it, and the drafts of that step."""
 
-    __slots__ = ("children", "drafts", "prefix", "target", "verifies")
-
-    def __init__(self, prefix: Step, attempt: int = 0) -> None:
-        self.prefix = prefix
-        self.target = Generate(TARGET, prefix, 2 * attempt)
-        self.drafts: list[Generate] = []
-        self.children: dict[int, _Node] = {}
-        self.verifies: list[Verify] = []
+    prefix: Step
+    target: Generate
+    drafts: list[Generate] = field(default_factory=list)
+    children: dict[int, _Node] = field(default_factory=dict)
+    verifies: list[Verify] = field(default_factory=list)
 
 
 def confspec(root: Step, *, k1: int, width: int = 1, fallback: Fallback = "none", check: Check = _GATED) -> Algorithm:
@@ -82,7 +81,7 @@ def confspec(root: Step, *, k1: int, width: int = 1, fallback: Fallback = "none"
 
 def _draft(root: Step, k1: int, width: int, attempt: int) -> Generator[Action, Any, list[_Node]]:
     """Draft ``k1`` levels, one after the other; return all nodes, the root first. Nothing follows a final step."""
-    level = [_Node(root, attempt)]
+    level = [_Node(root, Generate(TARGET, root, 2 * attempt))]
     nodes = list(level)
     for depth in range(k1):
         for node in level:
@@ -92,7 +91,9 @@ def _draft(root: Step, k1: int, width: int, attempt: int) -> Generator[Action, A
         if depth == k1 - 1:
             break
         for node in level:
-            node.children = {d.branch: _Node(d.result) for d in node.drafts if not d.result.final}
+            node.children = {
+                d.branch: _Node(d.result, Generate(TARGET, d.result)) for d in node.drafts if not d.result.final
+            }
         level = [child for node in level for child in node.children.values()]
         if not level:
             break
@@ -151,22 +152,12 @@ def _drafts_seen(*, width: int, schedule: Schedule, fallback: Fallback | None, *
     return 2 * width if _fallback(schedule, fallback) == "none" else width
 
 
-def _build(
-    *,
-    k1: int,
-    width: int,
-    schedule: Schedule,
-    fallback: Fallback | None,
-    verifier: str,
-    threshold: float | None,
-    gamma: float,
-) -> Callable[[Step], Algorithm]:
-    check = Check(verifier=verifier, threshold=threshold, gamma=gamma)
+def _build(*, schedule: Schedule, fallback: Fallback | None, **knobs: Any) -> MakeAlgorithm:
     fallback = _fallback(schedule, fallback)
     if schedule == "algorithm-1":
-        return partial(confspec, k1=k1, width=width, fallback=fallback, check=check)
+        return Judging(confspec)(fallback=fallback, **knobs)
     rules = Rules(winner="most-confident", fallback=fallback)
-    return partial(lookahead_async, k1=k1, width=width, rules=rules, check=check)
+    return Judging(partial(lookahead_async, rules=rules))(**knobs)
 
 
 METHODS = (

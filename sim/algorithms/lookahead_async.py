@@ -6,11 +6,9 @@ Algorithm 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Final
 
-from sim.algorithms.checks import CHECK_KNOBS, JUDGED, Check
+from sim.algorithms.checks import CHECK_KNOBS, JUDGED, Check, Judging
 from sim.algorithms.lookahead_tree import Lookahead
 from sim.algorithms.rules import PAPER, PRESETS, Rules, check_count, check_counts
 from sim.catalogue import Knob, Method, nodes_of_tree
@@ -165,22 +163,8 @@ def _in_flight(*, k1: int, width: int, rules: str, **knobs: object) -> int:
     return nodes_of_tree(k1=k1 + PRESETS[rules].extra_in_flight, width=width)
 
 
-def _build(
-    *, k1: int, width: int, rules: str, verifier: str, threshold: float | None, gamma: float
-) -> Callable[[Step], Algorithm]:
-    check = Check(verifier=verifier, threshold=threshold, gamma=gamma)
-    return partial(lookahead_async, k1=k1, width=width, rules=PRESETS[rules], check=check)
-
-
 def _most_distributed(*, lookahead: int, servers: int, **knobs: object) -> int:
     return lookahead * servers
-
-
-def _build_distributed(
-    *, lookahead: int, servers: int, verifier: str, threshold: float | None, gamma: float
-) -> Callable[[Step], Algorithm]:
-    check = Check(verifier=verifier, threshold=threshold, gamma=gamma)
-    return partial(distributed, lookahead=lookahead, servers=servers, check=check)
 
 
 LOOKAHEAD_KNOBS: Final = (
@@ -196,7 +180,7 @@ METHODS = (
         title="LR async",
         paper="Fu et al. 2025 (Lookahead Reasoning), section 3.1 and Appendix B.1.1; Theorem 2",
         level="step",
-        algorithm=_build,
+        algorithm=Judging(lookahead_async),
         knobs=LOOKAHEAD_KNOBS,
         roles=(DRAFT, JUDGE),
         exact="Theorem 2 for constant step times, independent acceptance and free verdicts",
@@ -209,7 +193,7 @@ METHODS = (
         title="DSI",
         paper="Timor et al. 2025 (Distributed Speculative Inference), Algorithm 1",
         level="step",
-        algorithm=_build_distributed,
+        algorithm=Judging(distributed),
         knobs=(
             Knob(name="lookahead", kind="integer", default=2, low=1, high=1024, help="drafts between passes"),
             Knob(name="servers", kind="integer", default=4, low=1, high=1024, help="target passes in flight"),

@@ -6,13 +6,13 @@ paper's text counts drafts, its Theorem 1 counts target steps in flight; ``k1`` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from functools import partial
+from collections.abc import Generator
+from dataclasses import dataclass, field
 from typing import Any
 
-from sim.algorithms.checks import JUDGED, Check
+from sim.algorithms.checks import JUDGED, Check, Judging
 from sim.algorithms.lookahead_async import LOOKAHEAD_KNOBS
-from sim.algorithms.rules import PAPER, PRESETS, Rules, check_counts
+from sim.algorithms.rules import PAPER, Rules, check_counts
 from sim.catalogue import Method, nodes_of_tree
 from sim.operations import WAIT, Action, Algorithm, Cancel, Commit, Generate, Outcome, Step, Verify
 from sim.roles import DRAFT, JUDGE, TARGET
@@ -20,20 +20,21 @@ from sim.roles import DRAFT, JUDGE, TARGET
 __all__ = ["METHODS", "lookahead_sync"]
 
 
+@dataclass(slots=True, eq=False)
 class _Node:
     """A prefix of the cycle's draft tree, with its target step and the drafts that follow it."""
 
-    __slots__ = ("children", "drafts", "prefix", "target", "undecided", "verifies", "verifying", "winner")
+    prefix: Step
+    target: Generate = field(init=False)
+    drafts: list[Generate] = field(default_factory=list)
+    children: dict[int, _Node] = field(default_factory=dict)
+    verifies: list[Verify] = field(default_factory=list)
+    verifying: bool = False  # whether its drafts have been submitted to the verifier
+    undecided: int = 0  # verdicts still missing
+    winner: int | None = None
 
-    def __init__(self, prefix: Step) -> None:
-        self.prefix = prefix
-        self.target = Generate(TARGET, prefix, 0, self)
-        self.drafts: list[Generate] = []
-        self.children: dict[int, _Node] = {}
-        self.verifies: list[Verify] = []
-        self.verifying = False  # whether its drafts have been submitted to the verifier
-        self.undecided = 0  # verdicts still missing
-        self.winner: int | None = None
+    def __post_init__(self) -> None:
+        self.target = Generate(TARGET, self.prefix, 0, self)
 
 
 def lookahead_sync(root: Step, *, k1: int, width: int = 1, rules: Rules = PAPER, check: Check = JUDGED) -> Algorithm:
@@ -145,12 +146,10 @@ def _settle(nodes: list[_Node]) -> list[Cancel]:
     """Set the outcome of every operation that is not committed; return the cancellations of those still running."""
     cancels = []
     on_way: _Node | None = nodes[0]
-    way = set()
-    while on_way is not None:
-        way.add(id(on_way))
-        on_way = on_way.children.get(on_way.winner) if on_way.winner is not None else None
-    for node in nodes:
-        off = id(node) not in way
+    for node in nodes:  # the root first, and every node before those after it
+        off = node is not on_way
+        if not off:
+            on_way = node.children.get(node.winner) if node.winner is not None else None
         for operation in (node.target, *node.drafts, *node.verifies):
             if operation.outcome is Outcome.PENDING or (off and operation.outcome is not Outcome.DISCARDED):
                 operation.outcome = Outcome.DISCARDED
@@ -159,20 +158,13 @@ def _settle(nodes: list[_Node]) -> list[Cancel]:
     return cancels
 
 
-def _build(
-    *, k1: int, width: int, rules: str, verifier: str, threshold: float | None, gamma: float
-) -> Callable[[Step], Algorithm]:
-    check = Check(verifier=verifier, threshold=threshold, gamma=gamma)
-    return partial(lookahead_sync, k1=k1, width=width, rules=PRESETS[rules], check=check)
-
-
 METHODS = (
     Method(
         name="lr-sync",
         title="LR sync",
         paper="Fu et al. 2025 (Lookahead Reasoning), Algorithm 1; Theorem 1",
         level="step",
-        algorithm=_build,
+        algorithm=Judging(lookahead_sync),
         knobs=LOOKAHEAD_KNOBS,
         roles=(DRAFT, JUDGE),
         exact="Theorem 1 for constant step times, independent acceptance and free verdicts",

@@ -7,6 +7,7 @@ step. The root advances, and commits, as nodes are decided. Only nodes fewer tha
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from sim.algorithms.checks import CASCADE, Check, confidence
@@ -24,6 +25,7 @@ _REFERENCE: Final = Outcome.REFERENCE
 _COMMITTED: Final = Outcome.COMMITTED
 
 
+@dataclass(slots=True, eq=False)
 class _Node:
     """One prefix: the target's step after it, the drafts of that step, and the decision between them.
 
@@ -31,38 +33,20 @@ class _Node:
     tag is removed when the operation has ended or is discarded, so that no cycle of references keeps the node.
     """
 
-    __slots__ = (
-        "anew",
-        "attempt",
-        "decided",
-        "drafted",
-        "drafts",
-        "next_node",
-        "next_step",
-        "parent",
-        "prefix",
-        "refused",
-        "target",
-        "verifies",
-        "waiting",
-        "winner",
-    )
-
-    def __init__(self, prefix: Step, parent: _Node | None, drafted: bool = False, attempt: int = 0) -> None:
-        self.prefix = prefix
-        self.parent = parent  # the node before it, up to the root, which has none
-        self.drafted = drafted  # whether the prefix ends with a draft that may still be refused
-        self.attempt = attempt  # 1 where the drafts of this position were refused before: the new drafts must differ
-        self.target: Generate | None = None
-        self.anew: Generate | None = None  # the step that the target writes after a rejection
-        self.drafts: tuple[Generate, ...] = ()
-        self.verifies: tuple[Verify, ...] = ()
-        self.refused = 0  # drafts refused so far
-        self.decided = False  # whether a draft has won, or all are refused
-        self.winner: Generate | None = None
-        self.next_step: Step | None = None  # the step that follows the prefix
-        self.next_node: _Node | None = None
-        self.waiting = False  # outside the window: some of its requests have not started
+    prefix: Step
+    parent: _Node | None  # the node before it, up to the root, which has none
+    drafted: bool = False  # whether the prefix ends with a draft that may still be refused
+    attempt: int = 0  # 1 where the drafts of this position were refused before: the new drafts must differ
+    target: Generate | None = None
+    anew: Generate | None = None  # the step that the target writes after a rejection
+    drafts: tuple[Generate, ...] = ()
+    verifies: tuple[Verify, ...] = ()
+    refused: int = 0  # drafts refused so far
+    decided: bool = False  # whether a draft has won, or all are refused
+    winner: Generate | None = None
+    next_step: Step | None = None  # the step that follows the prefix
+    next_node: _Node | None = None
+    waiting: bool = False  # outside the window: some of its requests have not started
 
 
 class Lookahead:
@@ -70,25 +54,6 @@ class Lookahead:
 
     Methods append to ``actions``; `run` yields them and clears the list.
     """
-
-    __slots__ = (
-        "actions",
-        "appeals",
-        "check",
-        "ended",
-        "in_order",
-        "judges_all",
-        "late_in_order",
-        "prefetches",
-        "root",
-        "rules",
-        "slides",
-        "threshold",
-        "verifier",
-        "waiting",
-        "width",
-        "window",
-    )
 
     def __init__(self, root: Step, window: int, width: int, rules: Rules, check: Check) -> None:
         self.actions: list[Action] = []

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from sim.answers.facts import facts_after
 from sim.answers.traces import AnswerTrace, DraftTrace
-from sim.operations import Choose, Generate, Score, Selection, Step, Verdict, Verify, prompt
-from sim.random_streams import stream
+from sim.operations import Choose, Generate, Score, Step, prompt
+from sim.random_streams import lot
 from sim.roles import LIKELIHOOD, RANDOM, TARGET
+from sim.virtual_clock import Answer
 from theory.errors import ParameterError
 
 __all__ = ["BeamAnswer"]
 
 
-class BeamAnswer:
+class BeamAnswer(Answer):
     """Replay of the candidates that both models wrote at every position of one recorded answer.
 
     The candidates of a position are the recorded ones, whichever candidates were chosen before, and the answer has as
@@ -65,8 +66,7 @@ class BeamAnswer:
         """
         step, branch = operation.candidate, operation.branch
         if operation.role == RANDOM:
-            drawn = stream(0, f"replay/chance/{branch}", self._index).random(step.depth + 1)
-            return float(drawn[step.depth])
+            return lot(0, f"replay/chance/{branch}", self._index, step.depth)
         return self._candidate(step.role, step.depth, branch).score(operation.role)
 
     def score_tokens(self, operation: Score | Choose) -> int:
@@ -82,15 +82,3 @@ class BeamAnswer:
             return step.n_tokens
         known = step.role == TARGET or id(step) in self._seen
         return self.trace.score_overhead + (0 if known else step.n_tokens)
-
-    def verify(self, operation: Verify) -> Verdict:
-        """Refuse: candidates are scored, not compared with a step of the target."""
-        raise ParameterError("verifier", operation.role, "cannot compare steps: only candidates were recorded")
-
-    def judge_tokens(self, operation: Verify) -> int:
-        """Return 0: nothing is judged."""
-        return 0
-
-    def choose(self, operation: Choose) -> Selection:
-        """Refuse: the recording has no choice of a chooser among these candidates."""
-        raise ParameterError("chooser", operation.role, "has no recorded choice among these candidates")

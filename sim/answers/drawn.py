@@ -22,7 +22,7 @@ from sim.answers.facts import Quality, facts_after, is_corrupted
 from sim.answers.lengths import Fixed, Lengths, Marginal
 from sim.answers.replayed import TraceBehaviour
 from sim.operations import Choose, Generate, Score, Selection, Step, Verdict, Verify, prompt
-from sim.random_streams import stream, uniforms
+from sim.random_streams import lot, stream, uniforms
 from sim.roles import DRAFT_LIKELIHOOD, GATE, LIKELIHOOD, RANDOM, SCORER, TARGET
 from sim.virtual_clock import Answer
 from theory.errors import ParameterError
@@ -130,20 +130,6 @@ def _drawn(behaviour: SyntheticBehaviour, index: int) -> DrawnAnswer:
 class DrawnAnswer:
     """An answer of a `SyntheticBehaviour`; values are drawn when they are first needed."""
 
-    __slots__ = (
-        "_behaviour",
-        "_drafts",
-        "_first",
-        "_last",
-        "_limit",
-        "_others",
-        "_scores",
-        "_target",
-        "_verdicts",
-        "index",
-        "root",
-    )
-
     def __init__(self, behaviour: SyntheticBehaviour, index: int) -> None:
         self._behaviour = behaviour
         self.index = index
@@ -208,7 +194,7 @@ class DrawnAnswer:
         """
         role, branch = operation.role, operation.branch
         if role == RANDOM:
-            return _lot(self._behaviour.seed, self.index, operation.candidate.depth, branch)
+            return lot(self._behaviour.seed, f"chance/{branch}", self.index, operation.candidate.depth)
         if role in (LIKELIHOOD, DRAFT_LIKELIHOOD):
             return 0.0
         if operation.candidate.role == TARGET:
@@ -275,8 +261,6 @@ class DrawnAnswer:
 class QualityAnswer(DrawnAnswer):
     """An answer whose steps are right or wrong, with a gate that is confident about a verdict or not."""
 
-    __slots__ = ("_drawn", "_quality")
-
     def __init__(self, behaviour: SyntheticBehaviour, index: int, quality: Quality) -> None:
         super().__init__(behaviour, index)
         self._quality = quality
@@ -328,10 +312,5 @@ class QualityAnswer(DrawnAnswer):
 
 def _chance(seed: int, index: int, operation: Verify) -> Verdict:
     """Accept by chance: the score is uniform, so that a threshold t accepts a share of 1 - t."""
-    score = _lot(seed, index, operation.candidate.depth, operation.branch)
+    score = lot(seed, f"chance/{operation.branch}", index, operation.candidate.depth)
     return Verdict(score >= (0.5 if operation.threshold is None else operation.threshold), score)
-
-
-def _lot(seed: int, index: int, depth: int, branch: int) -> float:
-    """A uniform number in [0, 1) of its own for each answer, position and branch."""
-    return float(stream(seed, f"chance/{branch}", index).random(depth + 1)[depth])

@@ -8,9 +8,9 @@ lognormal lengths exactly the correlation of log lengths.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -167,11 +167,5 @@ def ar1(noise: Array, lag1: float) -> Array:
     if lag1 == 0.0:
         return noise
     fresh = math.sqrt(1.0 - lag1 * lag1)
-    return np.fromiter(_recursion(noise.tolist(), lag1, fresh), dtype=np.float64, count=noise.size)
-
-
-def _recursion(noise: list[float], lag1: float, fresh: float) -> Iterable[float]:
-    x = None
-    for e in noise:
-        x = e if x is None else lag1 * x + fresh * e
-        yield x
+    scores = accumulate(noise.tolist(), lambda before, own: lag1 * before + fresh * own)
+    return np.fromiter(scores, dtype=np.float64, count=noise.size)

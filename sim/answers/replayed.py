@@ -9,8 +9,9 @@ from sim.answers.candidates import BeamAnswer
 from sim.answers.facts import facts_after, is_corrupted
 from sim.answers.traces import AnswerTrace, StepTrace
 from sim.operations import Choose, Generate, Score, Selection, Step, Verdict, Verify, prompt
-from sim.random_streams import stream
+from sim.random_streams import lot
 from sim.roles import JUDGE, OWN_THRESHOLDS, RANDOM, TARGET
+from sim.virtual_clock import Answer
 from theory.errors import ParameterError
 
 __all__ = ["BaselineAnswer", "TraceAnswer", "TraceBehaviour"]
@@ -201,10 +202,10 @@ class TraceAnswer:
         return self._corruption < 0.0 if decides else None
 
     def _chance(self, name: str, depth: int) -> float:
-        return float(stream(0, f"replay/{name}", self._index).random(depth + 1)[depth])
+        return lot(0, f"replay/{name}", self._index, depth)
 
 
-class BaselineAnswer:
+class BaselineAnswer(Answer):
     """Replay of the recorded answer of plain decoding, of one request where it is requested as a whole."""
 
     __slots__ = ("_tokens", "root", "trace")
@@ -230,23 +231,3 @@ class BaselineAnswer:
     def written_lengths(self) -> list[int]:
         """Return the lengths of the steps by position, tokens."""
         return list(self._tokens)
-
-    def verify(self, operation: Verify) -> Verdict:
-        """Refuse: plain decoding has no drafts to judge."""
-        raise ParameterError("baseline", operation, "holds no drafts to judge")
-
-    def judge_tokens(self, operation: Verify) -> int:
-        """Return 0: nothing is judged."""
-        return 0
-
-    def score(self, operation: Score) -> float:
-        """Refuse: plain decoding has no drafts to score."""
-        raise ParameterError("baseline", operation, "holds no drafts to score")
-
-    def choose(self, operation: Choose) -> Selection:
-        """Refuse: plain decoding has no drafts to choose from."""
-        raise ParameterError("baseline", operation, "holds no drafts to choose from")
-
-    def score_tokens(self, operation: Score | Choose) -> int:
-        """Return 0: nothing is scored."""
-        return 0

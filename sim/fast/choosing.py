@@ -27,7 +27,7 @@ from sim.algorithms.lookahead_async import lookahead_async
 from sim.algorithms.lookahead_sync import lookahead_sync
 from sim.algorithms.rules import PAPER, Rules
 from sim.answers.drawn import Behaviour, SyntheticBehaviour
-from sim.engines.fixed import FixedEngine, PerToken
+from sim.engines.fixed import FixedEngine
 from sim.engines.protocol import Engine
 from sim.fast.draws import Answers, blocks_of, step_seconds
 from sim.fast.recursions import async_seconds, sync_seconds
@@ -66,21 +66,16 @@ class _Times:
     """Seconds of each role's requests, where they depend on the generated tokens only."""
 
     def __init__(self, engines: Mapping[str, Engine]) -> None:
-        self._engines = with_stand_ins(engines)
-
-    def of(self, role: str) -> PerToken | None:
-        engine = self._engines.get(role)
-        return engine.by_tokens if isinstance(engine, FixedEngine) else None
+        served = with_stand_ins(engines).items()
+        self._known = {role: engine.by_tokens for role, engine in served if isinstance(engine, FixedEngine)}
 
     def steps(self, role: str, tokens: Array) -> Array | None:
         """Seconds of steps; None also where a step may take 0 s and results depend on the order of events."""
-        known = self.of(role)
-        if known is None or not known(1) > 0.0:
-            return None
-        return step_seconds(known, tokens)
+        known = self._known.get(role)
+        return None if known is None or not known(1) > 0.0 else step_seconds(known, tokens)
 
     def verdict(self, role: str) -> float | None:
-        known = self.of(role)
+        known = self._known.get(role)
         return None if known is None else known(1)
 
 

@@ -140,32 +140,19 @@ def _sizes(behaviour: SyntheticBehaviour, indices: Sequence[int]) -> NDArray[np.
 @lru_cache(maxsize=_KEPT // 2)
 def _lengths(lengths: Lengths, seed: int, indices: Indices, n: int, block: int) -> tuple[Array, Array, Flags, Flags]:
     """Tokens of the target's steps and of drafts, and which of them were cut, each with a row per answer; cached."""
-    scores, own = _unless_fixed(lengths, seed, indices, n, block)
+    scores = likely = None
+    if not (isinstance(lengths.target, Fixed) and isinstance(lengths.draft, Fixed)):
+        scores = _scores(seed, "lengths/target", indices, n, block, lengths.lag1)
+    if scores is not None and not isinstance(lengths.draft, Fixed):
+        likely = lengths.correlation * scores
+        if lengths.correlation not in (-1.0, 1.0):
+            own = _scores(seed, "lengths/draft/0", indices, n, block, lengths.lag1)
+            likely += math.sqrt(1.0 - lengths.correlation**2) * own
     limit = math.inf if lengths.limit is None else lengths.limit
     target, target_cut = _tokens(lengths.target, scores, limit)
-    likely = None if scores is None else lengths.correlation * scores
-    if likely is not None and own is not None:
-        likely += math.sqrt(1.0 - lengths.correlation**2) * own
     draft, draft_cut = _tokens(lengths.draft, likely, limit)
-    shape = len(indices), n
-    return (
-        np.broadcast_to(target, shape),
-        np.broadcast_to(draft, shape),
-        np.broadcast_to(target_cut, shape),
-        np.broadcast_to(draft_cut, shape),
-    )
-
-
-def _unless_fixed(
-    lengths: Lengths, seed: int, indices: Indices, n: int, block: int
-) -> tuple[Array | None, Array | None]:
-    """Latent scores of the target's steps, and the noise of the drafts'; None where no length depends on them."""
-    if isinstance(lengths.target, Fixed) and isinstance(lengths.draft, Fixed):
-        return None, None
-    scores = _scores(seed, "lengths/target", indices, n, block, lengths.lag1)
-    if isinstance(lengths.draft, Fixed) or lengths.correlation in (-1.0, 1.0):
-        return scores, None
-    return scores, _scores(seed, "lengths/draft/0", indices, n, block, lengths.lag1)
+    target, draft, *cut = (np.broadcast_to(one, (len(indices), n)) for one in (target, draft, target_cut, draft_cut))
+    return target, draft, cut[0], cut[1]
 
 
 def _tokens(marginal: Marginal, scores: Array | None, limit: float) -> tuple[Array, Flags]:

@@ -23,7 +23,7 @@ from sim.roles import DRAFT, SCORER, TARGET
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import ENDLESS
 from sim.timeline import Counts
-from sim.virtual_clock import Answer, with_stand_ins
+from sim.virtual_clock import Answer, read_by, with_stand_ins
 
 __all__ = ["runs_one_by_one"]
 
@@ -73,28 +73,17 @@ class _OneByOne:
                     self.committed.append(action.step)
                     self.commit_times.append(self._now)
                 elif isinstance(action, Generate):
-                    self._generate(action)
+                    action.pending = action.result = step = self._answer.generate(action)
+                    prefix = action.prefix
+                    new = 0 if prefix.role == action.role else prefix.n_tokens
+                    self._pass(action, action.tokens_of(step), new, prefix.context_tokens)
                 elif isinstance(action, Score):
-                    self._score(action)
+                    action.result = self._answer.score(action)
+                    self._pass(action, 1, *read_by(action, self._answer, self._engines))
                 else:
                     done = self.operations[-1]
         except StopIteration:
             self.finished = self._now
-
-    def _generate(self, operation: Generate) -> None:
-        operation.pending = operation.result = step = self._answer.generate(operation)
-        prefix = operation.prefix
-        new = 0 if prefix.role == operation.role else prefix.n_tokens
-        self._pass(operation, operation.tokens_of(step), new, prefix.context_tokens)
-
-    def _score(self, operation: Score) -> None:
-        operation.result, candidate = self._answer.score(operation), operation.candidate
-        new = self._answer.score_tokens(operation)
-        context = candidate.context_tokens - candidate.n_tokens + new
-        stranger = self._engines[operation.role] is not self._engines.get(candidate.role)
-        if stranger and not candidate.depth and candidate.parent is not None:
-            new += candidate.parent.n_tokens  # the question is not cached yet
-        self._pass(operation, 1, new, context)
 
     def _pass(self, operation: Operation, n_tokens: int, n_prompt: int, context: int) -> None:
         """Advance the time by that of a request."""

@@ -195,7 +195,8 @@ class ServingEngine(BatchEngine):
         elif self.limits.chunked:
             self._progress = round(self._progress) + 1.0
         self._is_reading = False
-        self._count_growth()
+        self.cache.grow(self._growth * (self._progress - self._grown_at))
+        self._grown_at = self._progress
         finished, requests, now = [], self._requests, round(self._progress)
         while requests and requests[0][0] <= now:
             finish, _, request = heappop(requests)
@@ -264,11 +265,6 @@ class ServingEngine(BatchEngine):
             self._context = self._growth = 0.0  # forget what rounding has left
         return request.own + (request.began - request.left) * request.per_iteration
 
-    def _count_growth(self) -> None:
-        grown = self._growth * (self._progress - self._grown_at)
-        self.cache.grow(grown)
-        self._grown_at = self._progress
-
     def _makes_room(self) -> bool:
         """Make room for the next iteration; say whether a request had to lose its place."""
         before = self.preempted
@@ -316,20 +312,16 @@ class ServingEngine(BatchEngine):
             self._reading.append(request)
 
     def _start_iteration(self) -> None:
-        """Begin the next iteration, with prompts if there are any to read."""
+        """Begin the next iteration; prompts, if there are any to read, are cut to the rows that decoding leaves."""
         if not self._reading:
             self._go_on_decoding()
             return
         self._is_reading = True
-        if self.limits.chunked:
-            self._prefill_left = self._reading_seconds()
-        else:
+        if not self.limits.chunked:
             first = self._reading[0]
             self._chunks = [(first, first.to_read)]
             self._prefill_left = self._mixed_seconds(0, 0.0, first.to_read, first.depth - first.to_read)
-
-    def _reading_seconds(self) -> float:
-        """Cut prompts to the rows that decoding leaves, and return the seconds of an iteration that reads them."""
+            return
         left = max(self.limits.max_batched_tokens - math.ceil(self.limits.rows * self._batch), 1)
         read = depths = 0.0
         for request in self._reading:
@@ -339,7 +331,7 @@ class ServingEngine(BatchEngine):
             self._chunks.append((request, tokens))
             read += tokens
             depths += tokens * max(request.depth - request.to_read, 0.0)
-        return self._mixed_seconds(self._batch, self._context, read, depths / read if read else 0.0)
+        self._prefill_left = self._mixed_seconds(self._batch, self._context, read, depths / read if read else 0.0)
 
     def _mixed_seconds(self, batch: int, context: float, read: float, depth: float) -> float:
         # Where all text is cached, one token is computed all the same: a prefill of none.

@@ -144,34 +144,24 @@ def arriving(
     return run.window(None)
 
 
-class _Place:
-    """An answer in flight: which it is, who its requests report to, and how many of its tokens are committed."""
-
-    __slots__ = ("_counted", "_tokens", "index", "owner")
-
-    def __init__(self, index: int | None, owner: Done) -> None:
-        self.index = index  # None: met under way, so that nobody saw it begin
-        self.owner = owner
-        self._counted = 0
-        self._tokens = 0
-
-    def tokens(self, session: Session) -> int:
-        """Return the committed tokens; those counted before are not counted again."""
-        committed = session.committed
-        if len(committed) > self._counted:
-            self._tokens += sum(step.n_tokens for step in committed[self._counted :])
-            self._counted = len(committed)
-        return self._tokens
-
-
 @dataclass(slots=True)
-class _Ended:
-    """An answer that has ended, in the window: what users saw of it is said when nothing of it runs any more."""
+class _Place:
+    """An answer in flight, or one that has ended in the window."""
 
-    session: Session | None
-    first_s: float
-    tokens: int
+    session: Session | None  # None: nothing of it runs any more, and what users saw of it is known
+    index: int | None  # None: met under way, so that nobody saw it begin
+    owner: Done | None  # whom its requests report to; None after its end
+    counted: int = 0
+    _tokens: int = 0
+    first_s: float = 0.0
     served: ServedAnswer | None = None
+
+    def tokens(self) -> int:
+        """Return the committed tokens; those counted before are not counted again."""
+        if self.session is not None and len(self.session.committed) > self.counted:
+            self._tokens += sum(step.n_tokens for step in self.session.committed[self.counted :])
+            self.counted = len(self.session.committed)
+        return self._tokens
 
 
 class _Run:
@@ -192,8 +182,8 @@ class _Run:
         self._serving = target if isinstance(target, ServingEngine) else None
         # Whatever a request of plain decoding writes will stand; of other methods only what is committed does.
         self._streams = self._target is not None and trial.algorithm is autoregressive
-        self._ended: list[_Ended] = []  # of the answers that count
-        self._running_on: list[_Ended] = []  # of these, whose requests still run
+        self._ended: list[_Place] = []  # of the answers that count
+        self._running_on: list[_Place] = []  # of these, whose requests still run
         self._began: float | None = None
         self._from_index = 0
         self._done_before = 0
@@ -205,7 +195,7 @@ class _Run:
     @property
     def written(self) -> int:
         """Tokens that stand so far, since the answers in flight began or went on."""
-        committed = self.finished_tokens + sum(place.tokens(session) for session, place in self.in_flight.items())
+        committed = self.finished_tokens + sum(place.tokens() for place in self.in_flight.values())
         return committed + self._target.written() if self._streams and self._target is not None else committed
 
     def start(self, *, replace: bool, at: float = 0.0) -> None:
@@ -234,7 +224,7 @@ class _Run:
             raise OverloadError(_OVERLOAD.format(self.max_in_flight))
         self.n_begun += 1
         session = Session(self.clock, self.trial.algorithm(root), answer)
-        self.in_flight[session] = _Place(index, session._done)
+        self.in_flight[session] = _Place(session, index, session._done)
         session.on_finish = lambda ended: self._on_finish(ended, replace)
         session.resume()
 
@@ -247,17 +237,18 @@ class _Run:
     def _on_finish(self, session: Session, replace: bool) -> None:
         self._count_area()
         place = self.in_flight.pop(session)
-        tokens = place.tokens(session)
+        owner, place.owner = place.owner, None
+        assert owner is not None
         self.n_done += 1
-        self.finished_tokens += tokens
-        first = session.commit_times[0]  # when its user has seen the first token
+        self.finished_tokens += place.tokens()
+        place.first_s = session.commit_times[0]  # when its user has seen the first token
         if self._target is not None:
             if self._streams:
-                first = self._target.first_token_s.get(place.owner, first)
-            self._target.forget(place.owner)
+                place.first_s = self._target.first_token_s.get(owner, place.first_s)
+            self._target.forget(owner)
         if self._is_seen(session, place):
-            self._running_on.append(_Ended(session, first, tokens))
-            self._ended.append(self._running_on[-1])
+            self._running_on.append(place)
+            self._ended.append(place)
             self._serve()
         else:
             session.forget()
@@ -314,7 +305,7 @@ class _Run:
         busy = {role: value - self._busy_before[role] for role, value in self._busy().items()}
         serving = self._serving
         return ServedLoad(
-            answers=tuple(ended.served or self._served(ended) for ended in self._ended),
+            answers=tuple(place.served or self._served(place) for place in self._ended),
             unended_s=tuple(
                 self.clock.env.now - session.started
                 for session, place in self.in_flight.items()
@@ -333,27 +324,26 @@ class _Run:
 
     def _serve(self) -> None:
         """Let go of answers that have ended and of which nothing runs on: nothing about them changes any more."""
-        left = []
-        for ended in self._running_on:
-            session = ended.session
+        running_on, self._running_on = self._running_on, []
+        for place in running_on:
+            session = place.session
             assert session is not None
             if any(operation.finished < 0.0 for operation in session.operations):
-                left.append(ended)
+                self._running_on.append(place)
             else:
-                ended.served, ended.session = self._served(ended), None
+                place.served, place.session = self._served(place), None
                 session.forget()  # an engine may still know it as the owner of a text
-        self._running_on = left
 
-    def _served(self, ended: _Ended) -> ServedAnswer:
-        session = ended.session
+    def _served(self, place: _Place) -> ServedAnswer:
+        session = place.session
         assert session is not None
         assert session.finished is not None
         result = Counts.of(session) if self.counts else Counts()
         return ServedAnswer(
             arrived_s=session.started,
-            first_s=ended.first_s,
+            first_s=place.first_s,
             ended_s=session.finished,
-            tokens=ended.tokens,
+            tokens=place.tokens(),
             draft_in_vain=result.wasted_draft_tokens,
             target_in_vain=result.wasted_target_tokens,
         )
