@@ -52,6 +52,10 @@ _Z: Final = 1.96
 _STEP_HALF_WIDTH: Final = 0.22
 """95 % half-width of the logarithm of a step-level gain, acceptance known: Lookahead Reasoning's Table 1 from the names
 of its models, 14 rows (`python -m workshop.names_table`)."""
+_FULL: Final = 256.0
+_FULL_HALF_WIDTH: Final = 0.5
+"""The least 95 % half-width of tokens per second with more answers than `_FULL` in flight on a copy, which no measured
+row has: 0.49 holds 95 % of 241 saturated servers of TensorRT-LLM, each model counting alike (VALIDATION.md)."""
 _MOST_SEQUENCES: Final = 1024
 """Places of an engine at most: vLLM's default on large GPUs."""
 
@@ -231,14 +235,15 @@ class FromNames(Simulator):
         mean = self.mean_rate(option, answers, moved)
         return self.speed(option, answers, moved) if mean is None or mean.is_bound else mean.tokens_per_s
 
-    def rate_errors(self, option: Option, errors: Mapping[str, float]) -> dict[str, float]:
+    def rate_errors(self, option: Option, errors: Mapping[str, float], in_flight: float) -> dict[str, float]:
         """Return 95 % half-widths of the logarithm of an option's tokens per second, by cause, [-].
 
         They are those of its gain, ``errors``, but for the cost of passes, of which a gain divides out what its two
-        times share.
+        times share; ``in_flight``: mean answers in flight on the fullest copy.
         """
         target = self.world.cost(self.deployment.target, option.arrangement.split).model
-        return {**errors, "cost of passes": max(half_width(each, target) for each in (THROUGHPUT, TIME_PER_TOKEN))}
+        of_passes = max(half_width(each, target) for each in (THROUGHPUT, TIME_PER_TOKEN))
+        return {**errors, "cost of passes": max(of_passes, _FULL_HALF_WIDTH if in_flight > _FULL else 0.0)}
 
     def facts(self, option: Option, answers: int, served: ServedLoad) -> dict[str, Any]:
         """Return wasted tokens of steps and positions of passes, and the bottleneck; see `Simulator`."""

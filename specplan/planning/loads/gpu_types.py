@@ -178,6 +178,6 @@ def _place(one: Priced) -> tuple[bool, float]:
 def _priced(plan: NamesPlan, load: Load, row: LoadRow) -> Priced:
     dollars = dollars_of(plan.deployment, row)
     assert dollars is not None, "without prices a GPU hour costs one unit"
-    errors = plan.simulator.rate_errors(row.option, row.errors)
+    errors = plan.simulator.rate_errors(row.option, row.errors, row.served.in_flight)
     low, high = around(dollars.per_million_tokens, math.hypot(*errors.values()))
     return Priced(plan=plan, load=load, row=row, dollars=dollars, low=low, high=high, costs=errors["cost of passes"])

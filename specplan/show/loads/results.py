@@ -183,7 +183,8 @@ def _below(plan: NamesPlan) -> Iterator[str]:
             "answers may differ from the target's own."
         )
     k = "k: tokens drafted per round (num_speculative_tokens); " if any(one.k2 > 1 for one in best) else ""
-    errors = [plan.simulator.rate_errors(rows[0].option, rows[0].errors) for _, rows in plan.loads]
+    first = [rows[0] for _, rows in plan.loads]
+    errors = [plan.simulator.rate_errors(row.option, row.errors, row.served.in_flight) for row in first]
     half = max(math.hypot(*each.values()) for each in errors)
     rate = f"tokens/s: within a factor of {math.exp(half):.2f} (95 %)"
     yield (
@@ -250,7 +251,8 @@ def _k_table_as_json(plan: NamesPlan) -> dict[str, Any] | None:
 def named_row_as_json(plan: NamesPlan, row: LoadRow) -> dict[str, Any]:
     """Return a row of a plan from names as plain data."""
     configuration, arrangement, deployment = row.option.configuration, row.option.arrangement, plan.deployment
-    dollars, errors = dollars_of(deployment, row), plan.simulator.rate_errors(row.option, row.errors)
+    dollars = dollars_of(deployment, row)
+    errors = plan.simulator.rate_errors(row.option, row.errors, row.served.in_flight)
     return {
         **row_as_json(row),
         "tokens_per_s_interval": list(around(row.tokens_per_s, math.hypot(*errors.values()))),
