@@ -128,6 +128,8 @@ def test_every_name_is_found_once_and_in_any_form() -> None:
         ("openai/gpt-oss-120b", Precision(experts="mxfp4")),
         ("meta-llama/Llama-3.1-405B-Instruct-FP8", Precision(weights="fp8", attention="bf16")),
         ("moonshotai/Kimi-K2-Thinking", Precision(experts="int4-group32")),
+        ("inclusionAI/Ling-3.0-flash-int4", Precision(experts="int4-group32")),
+        ("inclusionAI/Ling-3.0-flash-fp4", Precision(weights="fp8-block", experts="mxfp4")),
         ("amd/Llama-3.3-70B-Instruct-FP8-KV", Precision(weights="fp8", cache="fp8")),
         ("RedHatAI/Qwen3-8B-W4A16", Precision(weights="int4")),
         ("cpatonn/Qwen3-Next-80B-A3B-Instruct-AWQ-4bit", Precision(weights="int4")),
