@@ -51,6 +51,9 @@ from theory.errors import CalibrationError, ParameterError
 
 __all__ = ["StepLimits", "WallClock"]
 
+_KEPT_TEXTS: Final = 16
+"""Latest prefixes whose text is kept, so that what follows them is added to it."""
+
 _UNSEEN: Final = 8
 """Tokens that a server may add to a prompt (its beginning, the bounds of texts), beyond those that were counted."""
 
@@ -114,6 +117,7 @@ class WallClock:
         self.sampling = sampling
         self.template: Callable[[str], Awaitable[str]] | None = None
         self._left_running: set[ReplyTask] = set()
+        self._texts: dict[Step, tuple[Step, str]] = {}
 
     async def root(self, text: str) -> Step:
         """The prompt as the root of a tree of steps.
@@ -250,7 +254,7 @@ class WallClock:
         backend, prefix = self.backend(operation.role), operation.prefix
         room = self._room(prefix)
         request = Request(
-            prompt=ids or _prompt_after(prefix, backend.tokenizer_id),
+            prompt=ids or self._prompt_after(prefix, backend.tokenizer_id),
             max_tokens=room if most is None else min(room, most),
             stop=stop,
             sampling=self.sampling,
@@ -299,7 +303,30 @@ class WallClock:
 
     def _room(self, prefix: Step) -> int:
         """Tokens that the limit of an answer leaves after ``prefix``."""
-        return self.limits.max_answer_tokens - (prefix.context_tokens - steps_after(None, prefix)[0].n_tokens)
+        root, _ = self._text(prefix)
+        return self.limits.max_answer_tokens - (prefix.context_tokens - root.n_tokens)
+
+    def _text(self, last: Step) -> tuple[Step, str]:
+        """Return the root, and the text from there up to the end of a step."""
+        step, parts = last, list[str]()
+        while step.parent is not None and step not in self._texts:
+            parts.append(step.payload.text)
+            step = step.parent
+        root, text = self._texts.get(step, (step, step.payload.text))
+        if parts:
+            text = "".join((text, *reversed(parts)))
+            self._texts[last] = root, text
+            if len(self._texts) > _KEPT_TEXTS:
+                del self._texts[next(iter(self._texts))]
+        return root, text
+
+    def _prompt_after(self, prefix: Step, tokenizer_id: str | None) -> Prompt:
+        """The text up to the end of ``prefix``, as token ids if the engine has the same tokenizer."""
+        if tokenizer_id is not None:
+            parts: list[StepText] = [step.payload for step in steps_after(None, prefix)]
+            if all(part.tokenizer_id == tokenizer_id for part in parts):
+                return tuple(chain.from_iterable(part.token_ids or () for part in parts))
+        return self._text(prefix)[1]
 
     def _step(self, prefix: Step, role: str, generation: Generation, tokenizer_id: str | None) -> Step:
         limits, room = self.limits, self._room(prefix)
@@ -325,11 +352,3 @@ def _known(table: Mapping[str, T], role: str, what: str) -> T:
     except KeyError:
         there = ", ".join(table) or "none"
         raise CalibrationError(f"no {what} for the role {role!r}; there are: {there}") from None
-
-
-def _prompt_after(prefix: Step, tokenizer_id: str | None) -> Prompt:
-    """The text up to the end of ``prefix``, as token ids if the engine has the same tokenizer."""
-    parts: list[StepText] = [step.payload for step in steps_after(None, prefix)]
-    if tokenizer_id is not None and all(part.tokenizer_id == tokenizer_id for part in parts):
-        return tuple(chain.from_iterable(part.token_ids or () for part in parts))
-    return "".join(part.text for part in parts)

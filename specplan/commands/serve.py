@@ -172,6 +172,7 @@ def command(
             server = server_for(serving.app, client_seconds=limits.client_seconds, grace_s=most_s)
             gc.collect()
             gc.freeze()  # what stays, modules above all, is not looked through again and again
+            gc.set_threshold(10_000, 20, 20)  # by the default requests that are under way are looked through often
             try:
                 with _stopped_by_signals(server, limits.grace_s, serving.app.state.break_off):
                     await server.serve(sockets=[sock])

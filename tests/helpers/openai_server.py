@@ -25,6 +25,14 @@ from planted_answers import GOLDEN, HALVES, Answer, Planted, answer_to, id_of, i
 
 __all__ = ["GOLDEN", "HALVES", "OpenAIServer", "Planted", "id_of", "served", "serving", "text_of"]
 
+CUT = {
+    "truncate": '{"choices": [{"text": "al',
+    "error": '{"error": {"message": "planted", "code": 500}}',
+    "abort": '{"choices": [{"text": "", "finish_reason": "abort"}]}',  # as vLLM does when it is stopped
+    "quiet": '{"choices": [{"text": ""}]}',
+}
+"""Last event of an answer that is cut off; a stream without more after it."""
+
 KNOWN = {
     "model", "prompt", "max_tokens", "temperature", "top_p", "seed", "stop", "stream", "stream_options", "logprobs",
 }  # fmt: skip
@@ -211,7 +219,7 @@ class OpenAIServer(ConnectionServer):
             self._send(writer, 400, {"error": {"message": refusal, "type": "BadRequestError"}})
             return
         answer = answer_to(body, self.planted)
-        if not body.get("stream"):
+        if body.get("structured_outputs"):
             self._send(writer, 200, answer.whole())
             return
         if self._in_flight >= self.planted.most_accepted:
@@ -226,10 +234,10 @@ class OpenAIServer(ConnectionServer):
                 sequence = Sequence(self.planted, len(answer.tokens) - 1, random.Random("".join(answer.tokens)))
                 await self._prefill(sequence, len(split(body["prompt"])))
                 self._count(1)
-                writer.write(
-                    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-                )
-                await self._stream(reader, writer, answer, sequence, fault)
+                if body.get("stream"):
+                    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+                    writer.write(head)
+                await self._write(reader, writer, answer, sequence, fault)
         finally:
             self._in_flight -= 1
 
@@ -260,7 +268,7 @@ class OpenAIServer(ConnectionServer):
             return f"Requested logprobs of {body['logprobs']}, more than max_logprobs {self.planted.logprobs}"
         return ""
 
-    async def _stream(
+    async def _write(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
@@ -268,23 +276,24 @@ class OpenAIServer(ConnectionServer):
         sequence: Sequence,
         fault: str,
     ) -> None:
+        """Write an answer as its tokens are there, or at their end."""
         kind, _, at = fault.partition(":")
+        streams = bool(answer.body.get("stream"))
         usage = b"data: " + json.dumps({"choices": [], "usage": answer.usage()}).encode() + b"\n\n"
         position = n = 0
         while position + n < len(answer.tokens):
             position += n
             n = await sequence.tokens.get() if position else 1
-            if kind in ("die", "truncate", "error", "quiet", "abort") and position == int(at):
+            if kind in ("die", *CUT) and position == int(at):
                 self._drop(sequence)
                 if kind == "die":
                     await writer.drain()
                     raise Died
-                if kind == "truncate":
-                    self._chunk(writer, b'data: {"choices": [{"text": "al')
-                elif kind == "error":
-                    self._chunk(writer, b'data: {"error": {"message": "planted", "code": 500}}\n\n')
-                elif kind == "abort":  # as vLLM does when it is stopped
-                    self._chunk(writer, b'data: {"choices": [{"text": "", "finish_reason": "abort"}]}\n\n')
+                if not streams:
+                    self._send(writer, 200, CUT[kind])
+                    return
+                self._chunk(writer, b"data: " + CUT[kind].encode() + b"\n\n" * (kind != "truncate"))
+                if kind == "abort":
                     self._chunk(writer, usage)
                 self._chunk(writer, b"")
                 return
@@ -292,8 +301,12 @@ class OpenAIServer(ConnectionServer):
                 self.aborted += 1
                 self._drop(sequence)
                 raise Died
-            self._chunk(writer, b"data: " + json.dumps(answer.chunk(position, n)).encode() + b"\n\n")
-            await writer.drain()
+            if streams:
+                self._chunk(writer, b"data: " + json.dumps(answer.chunk(position, n)).encode() + b"\n\n")
+                await writer.drain()
+        if not streams:
+            self._send(writer, 200, answer.whole())
+            return
         if answer.body.get("stream_options", {}).get("include_usage"):
             self._chunk(writer, usage)
         self._chunk(writer, b"data: [DONE]\n\n")

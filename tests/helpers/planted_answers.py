@@ -145,7 +145,7 @@ class Answer:
         if forced:
             logs = {"token_logprobs": [-9.0], "tokens": forced, "top_logprobs": [{forced[0]: -9.0}]}
             return {"choices": [{"text": forced[0], "logprobs": logs, "finish_reason": "stop"}], "usage": self.usage()}
-        return {"choices": [{"text": "".join(self.tokens), "finish_reason": "length"}], "usage": self.usage()}
+        return {**self.chunk(0, len(self.tokens)), "usage": self.usage()}
 
     def logprobs(self, token: str) -> dict[str, Any]:
         """Yes or no with 0.95 of the probability after a judge's question, else words."""

@@ -28,6 +28,15 @@ _EXTRAS: Final[dict[str, Any]] = {
 }
 """Parameters that not every server supports; some refuse unknown parameters, some ignore them."""
 
+_OF_STREAMS: Final = ("stream", "stream_options", "return_token_ids")
+"""Parameters that a request for a whole answer has not: its usage is always reported, and its ids are not used."""
+
+_MOST_WHOLE: Final = 256
+"""Longest answer that is requested whole, tokens: the server is silent until all of it is there."""
+
+_SEEN: Final = 8
+"""One in so many answers that could be requested whole is streamed, so that times of tokens are measured."""
+
 KEPT_TEXTS: Final = 256
 _KEPT_STREAMS: Final = 2048
 _KEPT_TRIPS: Final = 31
@@ -58,6 +67,8 @@ class Server:
         self.tells_ids = self._tells_usage = False
         self.tokenizes: bool | None = None
         self.streams: deque[Streamed] = deque(maxlen=_KEPT_STREAMS)
+        self._n_unread = -1
+        """Answers so far that could be requested whole; -1: none is."""
         self._salt = secrets.token_hex(8)
         self._texts: deque[str] = deque(maxlen=KEPT_TEXTS)
         self._trips: deque[float] = deque(maxlen=_KEPT_TRIPS)
@@ -93,7 +104,10 @@ class Server:
         ------
         CalibrationError : the server refused, failed, or ended the stream without an end.
         """
-        text, texts = body["prompt"] if isinstance(body["prompt"], str) else "", self._texts  # ids are not compared
+        if self._comes_whole(body["max_tokens"], streamed):
+            body = {name: value for name, value in body.items() if name not in _OF_STREAMS}
+        text = body["prompt"] if isinstance(body["prompt"], str) else ""  # ids are not compared
+        texts = self._texts
 
         def is_new(n: int) -> bool:
             return not any(known.startswith(text[:n]) for known in texts)
@@ -150,10 +164,23 @@ class Server:
         return statistics.median(self._trips) if self._trips else 0.0
 
     def keep_nothing(self) -> None:
-        """Record no texts and streams from now on, and send no cache salt: for requests of other clients."""
+        """Record no texts and streams from now on, and send no cache salt: for requests of other clients.
+
+        Answers whose text nobody reads before its end are requested whole, most of them: one event takes less time to
+        read than one for each token. Only of servers that tell ids (vLLM), as others may write on to the end when the
+        connection is closed.
+        """
         self.streams = deque(maxlen=0)
         self._texts = deque(maxlen=0)
         self.extras.pop("cache_salt", None)
+        self._n_unread = 0 if self.tells_ids else -1
+
+    def _comes_whole(self, most: int, streamed: Streamed) -> bool:
+        """Whether an answer of at most so many tokens is requested whole."""
+        if self._n_unread < 0 or streamed.on_text is not None or streamed.stops or most > _MOST_WHOLE:
+            return False
+        self._n_unread += most > 1
+        return most == 1 or self._n_unread % _SEEN > 0
 
     async def _find_model(self) -> None:
         try:

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
-from weakref import WeakSet
+
+from pydantic_core import to_json
 
 from calibrate.engines.http.addresses import proxy_of, split_endpoint
 from calibrate.engines.http.stream import checked, fields
@@ -38,6 +39,7 @@ CLIENT_KEY: ContextVar[str | None] = ContextVar("CLIENT_KEY", default=None)
 """Key of requests in this context in place of the configured key; empty: no key; None: the configured key.
 A gateway forwards its clients' keys with it; a context ends with the request that it was created for."""
 
+_JSON: Final = {"Content-Type": "application/json"}
 _RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
 _LONGEST_WAIT_S: Final = 60.0
 _LATE: Final = 1.1
@@ -145,7 +147,7 @@ class Wire:
         self._aiohttp = aiohttp
         self._own_key = os.environ.get(config.api_key_env, "")
         self._session: aiohttp.ClientSession | None = None
-        self._read = WeakSet[aiohttp.ClientResponse]()
+        self._read = set[aiohttp.ClientResponse]()
         self.broken = aiohttp.ClientError, TimeoutError
         """Errors of `answer` by its connection, a silence among them."""
 
@@ -163,11 +165,14 @@ class Wire:
             timeout = aiohttp.ClientTimeout(connect=min(limit, 20.0))
             self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, proxy=proxy_of(self.api))
         # aiohttp's own limit of a silence does not hold after a broken chunk, nor does its end of a session end a read
-        request = self._session.request(method, url, allow_redirects=False, **sent)
-        async with asyncio.timeout(limit) as silence, request as response:
-            self.heard(silence)
+        async with asyncio.timeout(limit) as silence:
+            response = await self._session.request(method, url, allow_redirects=False, **sent)
             self._read.add(response)
-            yield response, silence
+            try:
+                yield response, silence
+            finally:
+                self._read.discard(response)
+                response.release()
 
     def heard(self, silence: asyncio.Timeout) -> None:
         """Begin a silence anew."""
@@ -175,7 +180,7 @@ class Wire:
 
     async def close(self) -> None:
         """Close all connections, which aborts requests in flight."""
-        for response in self._read:
+        for response in tuple(self._read):
             response.close()
         if self._session is not None:
             await self._session.close()
@@ -190,13 +195,14 @@ class Wire:
 
     async def post(self, url: str, body: dict[str, Any]) -> Any:
         """POST a JSON document, and return the JSON answer."""
-        return self._json(await self._patiently(lambda: self._page("POST", url, json=body)), url)
+        return self._json(await self._patiently(lambda: self._page("POST", url, data=to_json(body))), url)
 
     async def stream(self, url: str, body: dict[str, Any], on_event: OnEvent) -> float:
         """POST and pass on the events of the answer as they arrive; return the time at which the last attempt was sent.
 
-        There is no retry after the answer has begun. Cancelling closes the connection, and so does ``on_event`` when it
-        returns True: the server detects that and aborts the request.
+        An answer is one event without ``stream`` in its request. There is no retry after it has begun. Cancelling
+        closes the connection, and so does ``on_event`` when it returns True: the server detects that and aborts the
+        request.
         """
         sent = 0.0
 
@@ -205,13 +211,16 @@ class Wire:
             sent = time.monotonic()
             begun = False
             try:
-                async with self.answer("POST", url, json=body, headers=self._headers) as (response, silence):
+                async with self.answer("POST", url, data=to_json(body), headers=self._headers) as (response, silence):
                     begun = response.status == 200
                     if not begun:
-                        self._check(response, await self._bounded(response))
+                        self._check(response, _text(await self._bounded(response)))
                     if "html" in response.headers.get("content-type", "").lower():
                         raise self.error("sent an HTML page instead of a completion: not the address of an API?")
-                    await self._events(response, silence, on_event)
+                    if "stream" in body:
+                        await self._events(response, silence, on_event)
+                    else:
+                        on_event(self._event(await self._bounded(response)), time.monotonic())
             except self.broken as error:
                 if begun:
                     raise self._failure(error, "in the middle of an answer") from None
@@ -230,21 +239,22 @@ class Wire:
 
     async def _page(self, method: str, url: str, **sent: Any) -> str:
         async with self.answer(method, url, headers=self._headers, **sent) as (response, _):
-            text = await self._bounded(response)
+            text = _text(await self._bounded(response))
             self._check(response, text)
             return text
 
-    async def _bounded(self, response: aiohttp.ClientResponse) -> str:
-        """The text of an answer of limited size, all of it within the limit of a silence."""
+    async def _bounded(self, response: aiohttp.ClientResponse) -> bytes:
+        """The bytes of an answer of limited size, all of it within the limit of a silence."""
         data = bytearray()
         while part := await response.content.readany():
             data += part
             if len(data) > _MOST_BYTES:
                 raise self.error(f"sent more than {_MOST_BYTES // 2**20} MiB where a page belongs")
-        return data.decode("utf-8", "replace")
+        return bytes(data)
 
     async def _events(self, response: aiohttp.ClientResponse, silence: asyncio.Timeout, on_event: OnEvent) -> None:
         rest, n_bytes, begins_anew = b"", 0, 0.0
+        self.heard(silence)
         while True:
             data = await response.content.readany()
             lines = (rest + data).split(b"\n")
@@ -258,18 +268,22 @@ class Wire:
                     begins_anew = now + (_LATE - 1.0) * self.config.timeout_s
                 if (text := line[5:].strip()) == b"[DONE]":
                     continue
-                event = fields(text) or self._odd(text.decode("utf-8", "replace"))
-                if event.get("error"):
-                    raise self.broken_off(f"failed in the middle of an answer: {_said(json.dumps(event))}")
-                if on_event(event, now):
+                if on_event(self._event(text), now):
                     return
             if not data:
                 return
             if len(rest) > _MOST_BYTES or n_bytes > _MOST_STREAMED:
                 raise self.error("sent a stream without an end, or an event of more than 16 MiB")
 
+    def _event(self, data: bytes) -> dict[str, Any]:
+        """The object of an event."""
+        event: dict[str, Any] = fields(data) or self._odd(_text(data))
+        if event.get("error"):
+            raise self.broken_off(f"failed in the middle of an answer: {_said(json.dumps(event))}")
+        return event
+
     def _odd(self, text: str) -> dict[str, Any]:
-        """The object of a line of data that was not read at once."""
+        """The object of an event that was not read at once."""
         event = self._json(text, "the stream")
         if not isinstance(event, dict):
             raise self.error(f"sent {str(event)[:40]!r} in a stream where an object belongs")
@@ -343,7 +357,8 @@ class Wire:
 
     @property
     def _headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        key = self._key
+        return _JSON if not key else {**_JSON, "Authorization": f"Bearer {key}"}
 
     @property
     def _who(self) -> str:
@@ -352,6 +367,10 @@ class Wire:
     def _clean(self, text: str) -> str:
         text = text.replace(self._key, "***") if self._key else text
         return shown(" ".join(text.split()), 500)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
 
 
 def _said(text: str) -> str:

@@ -166,6 +166,7 @@ class _Gateway:
                     head.append((b"x-specplan-method", b"forwarded"))
                     await sender.raw({"type": "http.response.start", "status": response.status, "headers": head})
                     begun = True
+                    wire.heard(silence)
                     while part := await response.content.readany():
                         silence.reschedule(None)  # while the client takes what there is, the server is not silent
                         await sender.raw({"type": "http.response.body", "body": part, "more_body": True})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
@@ -53,7 +54,7 @@ class GatewayMetrics:
         self._committed = self._counter("committed_steps", "Committed steps, by the model that generated them.", "role")
         self._tokens = self._counter("committed_tokens", "Committed tokens, by the model that generated them.", "role")
         self._generated = self._counter(
-            "generated_tokens", "Generated tokens by model, discarded ones included.", "role"
+            "generated_tokens", "Generated tokens by model, discarded ones included unless cancelled unseen.", "role"
         )
         self._fallbacks = self._counter(
             "fallbacks", "Answers that continued with plain decoding, by role and reason.", "role", "reason"
@@ -109,18 +110,21 @@ class GatewayMetrics:
 
     def ran(self, session: WallSession) -> None:
         """Count the operations and commits of a generator that ended."""
+        sums: dict[tuple[Counter, str], int] = defaultdict(int)
         for operation in session.operations:
             if isinstance(operation, Generate):
                 if operation.role == DRAFT:
                     unjudged = "late" if operation.result is None else "in_vain"
                     judged = operation.outcome in (Outcome.ACCEPTED, Outcome.REJECTED)
-                    self._steps.labels(str(operation.outcome) if judged else unjudged).inc()
-                self._generated.labels(operation.role).inc(operation.tokens)
+                    sums[self._steps, str(operation.outcome) if judged else unjudged] += 1
+                sums[self._generated, operation.role] += operation.tokens
             elif operation.result is not None:
                 self._verified.labels(operation.role).observe(operation.finished - operation.started)
         for step in session.committed:
-            self._committed.labels(step.role).inc()
-            self._tokens.labels(step.role).inc(step.n_tokens)
+            sums[self._committed, step.role] += 1
+            sums[self._tokens, step.role] += step.n_tokens
+        for (counter, label), n in sums.items():
+            counter.labels(label).inc(n)
 
     def ended(self, answer: Answer) -> None:
         """Count an answer that ended."""

@@ -57,7 +57,7 @@ async def test_an_event_is_passed_on_before_the_next_is_written() -> None:
         return False
 
     async with wired(talk) as (wire, _):
-        await wire.stream(f"{wire.api}/completions", {}, on_event)
+        await wire.stream(f"{wire.api}/completions", {"stream": True}, on_event)
     assert [number for number, _ in seen] == list(range(7))
     moments = [now for _, now in seen]
     assert moments == sorted(set(moments))  # also of those that arrived together
@@ -76,7 +76,9 @@ async def test_a_stream_without_a_further_event_is_a_time_out(said: bytes, then:
 
     async with wired(talk, timeout_s=0.2) as (wire, _):
         with pytest.raises(EngineTimeoutError, match=r"silent for 0\.2 s in the middle of an answer"):
-            await asyncio.wait_for(wire.stream(f"{wire.api}/completions", {}, lambda event, now: False), LATE)
+            await asyncio.wait_for(
+                wire.stream(f"{wire.api}/completions", {"stream": True}, lambda event, now: False), LATE
+            )
 
 
 async def test_closing_breaks_off_what_is_being_read() -> None:
@@ -92,7 +94,7 @@ async def test_closing_breaks_off_what_is_being_read() -> None:
         return False
 
     async with wired(talk) as (wire, _):
-        reading = asyncio.ensure_future(wire.stream(f"{wire.api}/completions", {}, on_event))
+        reading = asyncio.ensure_future(wire.stream(f"{wire.api}/completions", {"stream": True}, on_event))
         await asyncio.wait_for(begun.wait(), LATE)
         await wire.close()
         with pytest.raises(BrokenOffError, match="in the middle of an answer"):
