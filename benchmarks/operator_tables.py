@@ -108,8 +108,8 @@ def tables(folder: Path, gpu: str) -> Iterator[Table]:
 def _packaged(gpu: str) -> Iterator[Table]:
     """Tables of other engines in the package aiconfigurator-core, where it is installed and has them.
 
-    Products with block-wise fp8 and nvfp4 are those of SGLang and TensorRT-LLM: vLLM's were timed with the host's time,
-    45 us on Hopper and over 200 us on Blackwell, which no server shows.
+    Products with block-wise fp8 are those of SGLang and TensorRT-LLM: vLLM's were timed with the host's time, 45 us on
+    Hopper and over 200 us on Blackwell, which no server shows.
     """
     stem = FILES[gpu]
     products = [row for engine in ("sglang", "trtllm") for row in _package_rows(stem, "gemm", engine, "gemm")]
@@ -123,6 +123,7 @@ def _packaged(gpu: str) -> Iterator[Table]:
             yield _sums(f"fused sums of {n_gpus}", rows, "fused_sums", n_gpus)
 
 
+@cache
 def _rows(folder: Path, stem: str, name: str) -> list[Row]:
     """Rows of a table of vLLM: of the file, or of the package."""
     path = folder / f"aic_{name}_{stem}.csv.gz"
@@ -135,10 +136,10 @@ def _rows(folder: Path, stem: str, name: str) -> list[Row]:
 
 def _expert_rows(folder: Path, stem: str, timed: str, gpus: Collection[str] = ("1",)) -> list[Row]:
     """Rows of experts in a format on so many GPUs, of vLLM or, where it timed none, SGLang; of the kernel with most."""
-    for source in (_rows(folder, stem, "moe"), *(_package_rows(stem, "moe", one, "moe") for one in ("vllm", "sglang"))):
-        rows = [row for row in source if row["moe_dtype"] == timed and row.get("moe_ep_size", "1") in gpus]
-        rows = [row for row in rows if _served(row)]
-        if rows:
+    sources = [partial(_package_rows, stem, "moe", engine, "moe") for engine in ("vllm", "sglang")]
+    for source in (partial(_rows, folder, stem, "moe"), *sources):
+        timed_so = [row for row in source() if row["moe_dtype"] == timed and row.get("moe_ep_size", "1") in gpus]
+        if rows := list(filter(_served, timed_so)):
             kernel = Counter(row.get("kernel_source") for row in rows).most_common(1)[0][0]
             found = [row for row in rows if row.get("kernel_source") == kernel]
             return sorted(found, key=_shuffled) if kernel else found
@@ -230,13 +231,12 @@ def _table(
 
 def _products(rows: list[Row], arithmetic: str) -> Table:
     """Products of at most 8192 rows with weights as large models have them."""
-    key = "fp4" if arithmetic == "nvfp4" else arithmetic
 
     def put(gpu: Gpu, values: Sequence[float]) -> Gpu:
-        return replace(gpu, products={**gpu.products, key: _with(rates(gpu), values)})
+        return replace(gpu, products={**gpu.products, _key(arithmetic, gpu.products): _with(rates(gpu), values)})
 
     def rates(gpu: Gpu) -> ProductRates:
-        return gpu.products[key]
+        return gpu.products[_key(arithmetic, gpu.products)]
 
     def is_large(row: Row) -> bool:
         n, k = int(row["n"]), int(row["k"])
@@ -245,6 +245,11 @@ def _products(rows: list[Row], arithmetic: str) -> Table:
     kept = [row for row in rows if is_large(row)]
     name = arithmetic.replace("-", "_")  # as the tables' files have it
     return _table("products", name, kept, ("n", "k"), lambda gpu: _fitted_of(rates(gpu)), put)
+
+
+def _key(name: str, known: Collection[str]) -> str:
+    """What a GPU has the constants of a format under: its name, or its arithmetic."""
+    return name if name in known else FORMATS[name].arithmetic
 
 
 def _fitted_of(rates: ProductRates | AttentionRates) -> tuple[float, ...]:
@@ -290,7 +295,7 @@ def _experts(rows: list[Row], name: str, constants: Sequence[str] = _OF_EXPERTS)
         return tuple(max(getattr(gpu.experts[key(gpu)], constant), 1e-12) for constant in constants)
 
     def key(gpu: Gpu) -> str:
-        return "widened" if name == "mxfp4" else name if name in gpu.experts else FORMATS[name].arithmetic
+        return "widened" if name == "mxfp4" else _key(name, gpu.experts)
 
     shape = ("hidden_size", "inter_size", "topk", "num_experts")
     title = name if constants is _OF_EXPERTS else f"{name} apart"

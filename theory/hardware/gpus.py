@@ -222,6 +222,8 @@ _REACHED: Final[Mapping[str, float]] = {
 """Arithmetic in 16 bits that large products of torch reach, TFLOP/s: medians of runs that users sent to
 zzc0721/torch-performance-test-data (one to seven each; H100, A100 as in stas00/ml-engineering), of Strix Halo by
 llm-tracker.info. Cards whose rate is cut below what their power allows reach all of it, others 62 to 86 %."""
+_SHARES: Final = {name: rate * 1e12 / SHEETS[name].bf16 for name, rate in _REACHED.items()}
+"""The same over the data sheet, [-]."""
 _GEFORCE: Final = 1.06
 """The same over the data sheet on other GeForce cards, [-]: 1.00 to 1.14 on six of them."""
 
@@ -317,10 +319,9 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
 
 def _share(name: str, than: str) -> float:
     """Share of its data sheet's arithmetic that a GPU reaches, over that of a fitted one; 1 where it is not known."""
-    shares = {one: rate * 1e12 / SHEETS[one].bf16 for one, rate in _REACHED.items()}
-    kin = name if name in shares else next((one for one in shares if name.startswith(f"{one} ")), than)
+    kin = name if name in _SHARES else next((one for one in _SHARES if name.startswith(f"{one} ")), than)
     geforce = kin == than and re.search(r"RTX [345]0[6-9]0", name)
-    return (_GEFORCE if geforce else shares[kin]) / shares[than]
+    return (_GEFORCE if geforce else _SHARES[kin]) / _SHARES[than]
 
 
 def _times(rates: _Rates, **factors: float) -> _Rates:

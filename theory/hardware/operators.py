@@ -85,10 +85,9 @@ def _measured(arithmetic: str, known: Collection[str]) -> str:
 def is_timed(gpu: Gpu, weights: Format, *, experts: bool) -> bool:
     """Return whether constants are those of kernels for weights of a format, of routed experts or of products."""
     known = gpu.experts if experts else gpu.products
-    if experts and weights.bytes_per_number < 1.0:
+    if weights.bytes_per_number < 1.0:
         return ("widened" if _is_widened(gpu, weights) else "fp4") in known
-    other = "fp4" if weights.arithmetic == "fp4" else "fp8" if experts and weights.arithmetic == "fp8" else weights.name
-    return weights.name in known or other in known
+    return weights.name in known or (experts and weights.arithmetic == "fp8" and "fp8" in known)
 
 
 def product_seconds(gpu: Gpu, rows: float, outputs: float, inputs: float, weights: Format) -> float:
