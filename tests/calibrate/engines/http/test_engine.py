@@ -156,6 +156,21 @@ async def test_parameters_reach_the_server() -> None:
         assert "authorization" not in server.headers[-1]
 
 
+@pytest.mark.parametrize(("planted", "n_streamed"), [(Planted(), 2), (Planted(tells_ids=False), 16)], ids=["ids", "no ids"])
+async def test_steps_that_nobody_reads_come_whole_from_servers_that_tell_ids(planted: Planted, n_streamed: int) -> None:
+    request = Request(prompt=QUESTION, max_tokens=40, stop=("\n\n",), seed=7)
+    async with asking(planted) as (engine, server):
+        streamed = await engine.generate(request)
+        engine.keep_nothing()
+        n = len(server.bodies)
+        again = [await engine.generate(request) for _ in range(16)]
+        read = list[str]()
+        await engine.generate(request, Progress(lambda text, _: read.append(text)))
+    streams = ["stream" in body for body in server.bodies[n:]]
+    assert (sum(streams[:-1]), streams[-1]) == (n_streamed, True)
+    assert {(one.text, one.n_generated, one.finish) for one in again} == {("".join(read), streamed.n_generated, "stop")}
+
+
 async def test_requests_that_speculate_go_to_the_server_that_does() -> None:
     request = Request(prompt=QUESTION, max_tokens=3, speculation=Speculation(method="ngram", k2=4))
     async with asking() as (engine, _):
