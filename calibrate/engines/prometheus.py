@@ -8,7 +8,7 @@ draft, so drafts are not passes, and tokens per target pass is N / (N - accepted
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -16,14 +16,28 @@ from theory.errors import ParameterError, SchemaError, shown
 
 __all__ = ["Load", "Sample", "ServerCounts", "SpecDecode", "counted", "load", "parse_metrics"]
 
-_RUNNING: Final = ("vllm:num_requests_running", "sglang:num_running_reqs", "tgi_batch_current_size")
-_WAITING: Final = ("vllm:num_requests_waiting", "sglang:num_queue_reqs", "tgi_queue_size")
+_RUNNING: Final = (
+    "vllm:num_requests_running",
+    "sglang:num_running_reqs",
+    "trtllm_num_requests_running",
+    "llamacpp:requests_processing",
+    "tgi_batch_current_size",
+)
+_WAITING: Final = (
+    "vllm:num_requests_waiting",
+    "sglang:num_queue_reqs",
+    "trtllm_num_requests_waiting",
+    "llamacpp:requests_deferred",
+    "tgi_queue_size",
+)
 _SPEC: Final = "spec_decode_num_"
 _PER_POSITION: Final = f"{_SPEC}accepted_tokens_per_pos"
 _GENERATED: Final = "tokens generated"
 _COUNTED: Final = {"vllm": "vllm:generation_tokens", "llamacpp": "llamacpp:tokens_predicted"}
 """Engines whose counters of speculation have vLLM's names after their own prefix -> counter of all tokens."""
-_TOKENS: Final = frozenset({*_COUNTED.values(), "sglang:generation_tokens"})
+_TRTLLM: Final = "trtllm_spec_decode_{}_tokens"
+"""TensorRT-LLM's counters of drafted and of accepted tokens, by position."""
+_TOKENS: Final = frozenset({*_COUNTED.values(), "sglang:generation_tokens", "trtllm_generation_tokens"})
 _MOST: Final = 1e15
 """Largest plausible count: 30 years of a million tokens per second; exact in a float."""
 
@@ -84,12 +98,20 @@ def counted(sample: Sample) -> float:
     return sample.value
 
 
-def _counter(name: str) -> str:
-    """The common name of a counter of speculation, without prefix and ``_total``; empty for other metrics."""
-    prefix, _, rest = name.removesuffix("_total").partition(":")
-    if prefix not in _COUNTED:
-        return ""
-    return _GENERATED if _COUNTED[prefix] == f"{prefix}:{rest}" else rest if rest.startswith(_SPEC) else ""
+def _counters(sample: Sample) -> Iterator[tuple[str, str, float]]:
+    """What a sample counts of speculation: vLLM's name without prefix and ``_total``, position, and count."""
+    name, value = sample.name.removesuffix("_total"), sample.value
+    prefix, _, rest = name.partition(":")
+    if name in (*_COUNTED.values(), "trtllm_generation_tokens"):
+        yield _GENERATED, "", value
+    elif prefix in _COUNTED and rest.startswith(_SPEC):
+        yield rest, sample.labels.get("position", ""), value
+    elif name in map(_TRTLLM.format, ("drafted", "accepted")):
+        position, accepted = sample.labels.get("token_position", ""), name == _TRTLLM.format("accepted")
+        yield _PER_POSITION, position, value if accepted else 0.0
+        yield f"{_SPEC}{'accepted' if accepted else 'draft'}_tokens", "", value
+        if position == "0" and not accepted:
+            yield f"{_SPEC}drafts", "", value
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +128,7 @@ class Load:
 
 
 def load(samples: Iterable[Sample]) -> Load | None:
-    """Requests that a vLLM, SGLang or TGI server reports, of all engines and models; None without such metrics."""
+    """Requests that a server reports, of all engines and models; None without such metrics."""
     known = [sample for sample in samples if sample.name in _RUNNING + _WAITING and 0.0 <= sample.value < _MOST]
     if not known:
         return None
@@ -116,7 +138,10 @@ def load(samples: Iterable[Sample]) -> Load | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecDecode:
-    """Counters of speculative decoding of vLLM or llama.cpp, since the server's start or between two readings."""
+    """Counters of speculative decoding by position, since the server's start or between two readings.
+
+    vLLM, llama.cpp and TensorRT-LLM have them (the last where ``return_perf_metrics`` is set).
+    """
 
     tokens: int
     """Tokens generated in all, N."""
@@ -139,15 +164,15 @@ class SpecDecode:
         sums: dict[str, float] = {}
         positions: dict[int, float] = {}
         for sample in samples:
-            name = _counter(sample.name)
-            if name == _PER_POSITION:
-                label = sample.labels.get("position", "")
-                if not (label.isascii() and label.isdigit() and len(label) <= 4):
-                    rule = f"needs a label 'position' that is a number, got {shown(label)!r}"
+            for name, label, count in _counters(sample):
+                counted(sample)
+                if name != _PER_POSITION:
+                    sums[name] = sums.get(name, 0.0) + count
+                elif label.isascii() and label.isdigit() and len(label) <= 4:
+                    positions[int(label)] = positions.get(int(label), 0.0) + count
+                else:
+                    rule = f"needs a label with the position, a number, got {shown(label)!r}"
                     raise SchemaError(f"metrics: {_PER_POSITION}: {rule}")
-                positions[int(label)] = positions.get(int(label), 0.0) + counted(sample)
-            elif name:
-                sums[name] = sums.get(name, 0.0) + counted(sample)
         if f"{_SPEC}drafts" not in sums:
             return None
         if sorted(positions) != list(range(len(positions))):

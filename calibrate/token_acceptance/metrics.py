@@ -1,6 +1,6 @@
-"""Token acceptance from ``/metrics``: by position from vLLM and llama.cpp, as a mean length from SGLang.
+"""Token acceptance from ``/metrics``: by position from vLLM, llama.cpp and TensorRT-LLM, as a mean length from SGLang.
 
-vLLM and llama.cpp count, per position, the drafts that were accepted up to it, and the passes that had a draft. SGLang
+The former count, per position, the drafts that were accepted up to it, and the passes that had a draft. SGLang
 shows the mean acceptance length of its last batches and no position: with the tokens drafted per round (k) it gives one
 rate for all positions.
 """
@@ -20,7 +20,8 @@ __all__ = ["curve_of_metrics"]
 
 _NEEDED: Final = (
     "no counts of speculative decoding: needed are those of vLLM (vllm:spec_decode_num_drafts_total), llama.cpp "
-    "(llamacpp:spec_decode_num_drafts) or SGLang (sglang:spec_accept_length) after some answers"
+    "(llamacpp:spec_decode_num_drafts), TensorRT-LLM (trtllm_spec_decode_drafted_tokens_total) or SGLang "
+    "(sglang:spec_accept_length) after some answers"
 )
 
 

@@ -198,6 +198,8 @@ def _named(
         rule = "must be given too: the times of a round are modelled from target and gpu"
         raise ParameterError("target" if target is None else "gpu", None, rule)
     window = work_of(readings)
+    if window.engine == "llamacpp":
+        raise ParameterError("target", target, "must be left out: the times of llama.cpp are not modelled")
     if draft is not None and eagle is not None:
         raise ParameterError("eagle", eagle, "must not be given with --draft: one of them drafts")
     facts = shape_of(target)

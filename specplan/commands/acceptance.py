@@ -38,8 +38,9 @@ def command(
 ) -> Acceptance | str:
     """Read token acceptance from SOURCE, show it in every convention, or write it in another format.
 
-    auto: a profile with counts per position, what --json or --to csv wrote, or what GET /metrics of vLLM, llama.cpp or
-    SGLang says, from a file or the server's URL; two of these, the earlier one first: acceptance in the time between.
+    auto: a profile with counts per position, what --json or --to csv wrote, or what GET /metrics of vLLM, llama.cpp,
+    TensorRT-LLM or SGLang says, from a file or the server's URL; two of these, the earlier one first: acceptance in
+    the time between.
     Results of vllm bench, guidellm and AIPerf; records of requests; YAML of lengths. The result of --json goes to
     'specplan plan --acceptance'. vllm-dynamic: JSON with acceptance_rate_per_pos (unconditional) and
     batch_stats. vllm-requests: responses of a server started with --per-request-spec-decode-metrics, one or one to a

@@ -3,7 +3,7 @@
 ========================================  ==========================================  =============================
 source                                    convention of its figures                   needs k
 ========================================  ==========================================  =============================
-``/metrics`` of vLLM, llama.cpp           by position, unconditional                  no
+``/metrics`` of vLLM, TensorRT, llama.cpp by position, unconditional                  no
 ``/metrics`` of SGLang                    mean length with the bonus token            yes
 ``vllm bench serve`` with ``spec_decode`` by position, unconditional                  no
 other benchmarks that stream              tokens per output after the first           yes: an output is a round

@@ -117,7 +117,7 @@ class Explained(Result):
             lead=self.headline(),
             answers=list(_answers(explanation)),
             sections=sections,
-            made=[("source", window.source), ("rounds", f"{window.rounds:.0f} of {window.answers:.0f} answers")],
+            made=[("source", window.source), ("rounds", _counted(explanation))],
             notes=[*(f"give {what}" for what in explanation.missing), *explanation.notes],
         )
 
@@ -178,10 +178,9 @@ def _facts(explanation: Explanation) -> list[str]:
     rate = committed.value / explanation.time.whole.value
     parts = {"queue": answer.queue, "prefill": answer.prefill, "decoding": answer.decode}
     shares = [f"{name} {value:.3g} s ({value / answer.whole:.0%})" for name, value in parts.items() if value >= 0.0]
-    facts = [
-        f"a round commits {interval(committed)} tokens: {rate:.1f} tokens/s for each answer",
-        f"an answer: {', '.join(shares)}",
-    ]
+    facts = [f"a round commits {interval(committed)} tokens: {rate:.1f} tokens/s for each answer"]
+    if shares:
+        facts.append(f"an answer: {', '.join(shares)}")
     if explanation.cache_lost >= 0.01:
         facts.append(f"speculation took {explanation.cache_lost:.0%} of the KV cache that the baseline has")
     if explanation.acceptance.hit_rate < 0.995:
@@ -291,13 +290,18 @@ def summary(explanation: Explanation) -> str:
     return " ".join(filter(None, (why, which, _next_step(explanation), _gains(explanation))))
 
 
+def _counted(explanation: Explanation, unit: str = "") -> str:
+    """How many rounds there were, and of how many answers where these are counted."""
+    window = explanation.window
+    answers = f"of {window.answers:.0f} answers" if window.answers else ""
+    return " ".join(filter(None, (f"{window.rounds:.0f}", unit, answers)))
+
+
 def _first_screen(explanation: Explanation) -> str:
     """The explanation in 80 columns: why the server is slow, the best k, and which flags to set."""
     window, depth = explanation.window, explanation.depth
-    about = (
-        f"{window.engine}, {f'k = {explanation.k}' if explanation.k else 'k unknown'}, {window.rounds:.0f} rounds of "
-        f"{window.answers:.0f} answers, {window.batch:.1f} sequences in a pass"
-    )
+    k = f"k = {explanation.k}" if explanation.k else "k unknown"
+    about = f"{window.engine}, {k}, {_counted(explanation, 'rounds')}, {window.batch:.1f} sequences in a pass"
     blocks = [summary(explanation), f"{about}." if depth is None else f"{about}:"]
     if depth is not None:
         blocks.append(_throughputs(depth))

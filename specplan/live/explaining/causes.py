@@ -42,6 +42,22 @@ _FLAGS: Final[Mapping[str, Mapping[str, str]]] = {
         "chunk": "--chunked-prefill-size",
         "elsewhere": "prefill on other GPUs (--disaggregation-mode)",
     },
+    "trtllm": {
+        "draft": "speculative_config: decoding_type: Eagle3 or NGram (a smaller draft, an EAGLE head or prompt lookup)",
+        "precision": "kv_cache_config: dtype: fp8",
+        "memory": "kv_cache_config: free_gpu_memory_fraction nearer to 1",
+        "places": "--max_batch_size",
+        "chunk": "enable_chunked_prefill: true and --max_num_tokens",
+        "elsewhere": "prefill on other GPUs (trtllm-serve disaggregated)",
+    },
+    "llamacpp": {
+        "draft": "--spec-type with a smaller --spec-draft-model, an MTP or EAGLE head, or n-grams",
+        "precision": "--cache-type-k q8_0 --cache-type-v q8_0",
+        "memory": "--ctx-size nearer to what answers need",
+        "places": "--parallel",
+        "chunk": "--ubatch-size",
+        "elsewhere": "--cache-reuse for prompts that share parts",
+    },
 }
 
 
@@ -80,9 +96,8 @@ class Cause:
 def answer_time(window: Window) -> AnswerTime:
     """Return the time of answers from the window's request histograms; without one for decoding, from its rounds."""
     decode = window.mean("decode")
-    if not decode > 0.0:
-        answers = max(window.answers, 1.0)
-        decode = window.histograms["gaps"].total / answers
+    if not decode > 0.0 and window.answers:
+        decode = window.histograms["gaps"].total / window.answers
     return AnswerTime(queue=window.mean("queue"), prefill=window.mean("prefill"), decode=decode)
 
 
@@ -115,13 +130,15 @@ def causes(
 
 def flags_of(window: Window, k: int) -> tuple[str, ...]:
     """Return the server flags that set k."""
-    if window.engine == "sglang":
-        if k == 0:
-            return ("without --speculative-algorithm",)
-        return (f"--speculative-num-steps {k} --speculative-eagle-topk 1 --speculative-num-draft-tokens {k + 1}",)
-    if k == 0:
-        return ("without --speculative-config",)
-    return (f"--speculative-config '{json.dumps({'num_speculative_tokens': k})}' (your other fields as they are)",)
+    vllm = f"--speculative-config '{json.dumps({'num_speculative_tokens': k})}' (your other fields as they are)"
+    sglang = f"--speculative-num-steps {k} --speculative-eagle-topk 1 --speculative-num-draft-tokens {k + 1}"
+    off, flag = {
+        "vllm": ("without --speculative-config", vllm),
+        "sglang": ("without --speculative-algorithm", sglang),
+        "trtllm": ("without speculative_config", f"speculative_config: max_draft_len: {k}"),
+        "llamacpp": ("--spec-type none", f"--spec-draft-n-max {k}"),
+    }[window.engine]
+    return (flag if k else off,)
 
 
 def _other_k(window: Window, acceptance: Acceptance, depth: Depth, share: float) -> Cause | None:

@@ -226,6 +226,8 @@ def _committed(whole: Window, accepted: Acceptance, now: int) -> Estimate:
 def _notes(whole: Window, accepted: Acceptance, time: RoundTime, depth: Depth | None) -> Iterator[str]:
     """Assumptions besides those of the costs."""
     yield from (*accepted.notes, *time.notes)
+    if len(whole.histograms["gaps"].bounds) < 2:
+        yield "this server times no single rounds: their deviation is taken to be as large as their mean"
     if whole.n_cold:
         yield f"{whole.n_cold:.0f} of {whole.answers:.0f} prefills are left out as cold starts: 10 medians or longer"
     if depth is not None and depth.best.value > accepted.known:

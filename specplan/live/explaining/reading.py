@@ -1,8 +1,10 @@
-"""One reading of a server's metrics and their histograms, with the same names for vLLM and SGLang.
+"""One reading of a server's metrics and their histograms, with the same names for all engines.
 
-vLLM (V1) and SGLang differ in more than names. vLLM's inter-token latency has one observation per *round* of each
-sequence, however many tokens the round committed; SGLang's has one per *token*, the round's time divided by its tokens.
-vLLM counts acceptance by position; SGLang shows the mean acceptance length of its last batches, and no k.
+Engines differ in more than names. vLLM's (V1) inter-token latency has one observation per *round* of each sequence,
+however many tokens the round committed; SGLang's has one per *token*, the round's time divided by its tokens.
+TensorRT-LLM and llama.cpp have none: the seconds of decoding are known, and rounds are the tokens less the accepted
+ones. vLLM, TensorRT-LLM and llama.cpp count acceptance by position; SGLang shows the mean acceptance length of its last
+batches, and no k. llama.cpp counts no requests.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Final, Self
+
+import numpy as np
 
 from calibrate.engines.prometheus import Sample, SpecDecode, counted, load, parse_metrics
 from theory.errors import SchemaError
@@ -34,6 +38,14 @@ _HISTOGRAMS: Final[Mapping[str, Mapping[str, str]]] = {
         "queue": "sglang:queue_time_seconds",
         "whole": "sglang:e2e_request_latency_seconds",
     },
+    "trtllm": {
+        "first": "trtllm_time_to_first_token_seconds",
+        "queue": "trtllm_request_queue_time_seconds",
+        "prefill": "trtllm_request_prefill_time_seconds",
+        "decode": "trtllm_request_decode_time_seconds",
+        "whole": "trtllm_e2e_request_latency_seconds",
+    },
+    "llamacpp": {},
 }
 COUNTERS: Final[Mapping[str, Mapping[str, str]]] = {
     "vllm": {
@@ -48,6 +60,12 @@ COUNTERS: Final[Mapping[str, Mapping[str, str]]] = {
         "cached": "sglang:cached_tokens_total",
         "preempted": "sglang:num_retracted_requests_total",
     },
+    "trtllm": {
+        "generated": "trtllm_generation_tokens_total",
+        "prompt": "trtllm_prompt_tokens_total",
+        "cached": "trtllm_prompt_cached_tokens_total",
+    },
+    "llamacpp": {"generated": "llamacpp:tokens_predicted_total", "decode_s": "llamacpp:tokens_predicted_seconds_total"},
 }
 _FORMER: Final[Mapping[str, str]] = {
     "vllm:inter_token_latency_seconds": "vllm:time_per_output_token_seconds",
@@ -56,7 +74,11 @@ _FORMER: Final[Mapping[str, str]] = {
 """What they were called before vLLM 0.10.2 and 0.9.2."""
 _V0: Final = "vllm:spec_decode_num_emitted_tokens"
 _STARTED: Final = "process_start_time_seconds"
-_USAGE: Final = {"vllm": "vllm:kv_cache_usage_perc", "sglang": "sglang:token_usage"}
+_USAGE: Final = {
+    "vllm": "vllm:kv_cache_usage_perc",
+    "sglang": "sglang:token_usage",
+    "trtllm": "trtllm_kv_cache_utilization",
+}
 _COLD: Final = 10.0
 """A cold start takes more than so many medians: models are loaded, kernels compiled and graphs captured."""
 _MOST_COLD: Final = 0.1
@@ -118,9 +140,12 @@ class Histogram:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation if observations are uniform within buckets: rough, biased upwards, for error bars only."""
-        if not self.count:
-            return math.nan
+        """Standard deviation if observations are uniform within buckets: rough, biased upwards, for error bars only.
+
+        As large as the mean where a single bucket tells nothing.
+        """
+        if len(self.bounds) < 2 or not self.count:
+            return self.mean
         middles = [(low + high) / 2.0 if math.isfinite(high) else 1.5 * low for low, high, _ in self._buckets]
         mean = math.fsum(c * x for c, x in zip(self.counts, middles, strict=True)) / self.count
         spread = [
@@ -183,7 +208,7 @@ class Reading:
     source: str
     """File or address, for messages."""
     engine: str
-    """``vllm`` or ``sglang``."""
+    """``vllm``, ``sglang``, ``trtllm`` or ``llamacpp``."""
     models: frozenset[str]
     started: float
     """When its process started, s since 1970; NaN where the server does not report it."""
@@ -192,11 +217,11 @@ class Reading:
     histograms: Mapping[str, Histogram]
     """``gaps``, ``iterations``, ``first``, ``queue``, ``prefill``, ``decode``, ``whole``, as far as there are any."""
     spec: SpecDecode | None
-    """vLLM's counters of speculation; None if it does not speculate, or is not vLLM."""
+    """Counters of speculation by position; None if it does not speculate, or does not count so."""
     accept_length: float
     """SGLang's mean acceptance length with the bonus token; NaN where it is not reported."""
     running: float
-    """Requests in the batch."""
+    """Requests in the batch; llama.cpp's: the mean since its start, if that is larger."""
     waiting: float
     cache_usage: float
     """Share of the KV cache in use, in [0, 1]; NaN where it is not reported."""
@@ -221,7 +246,7 @@ def read_metrics(text: str, source: str) -> Reading:
 
     Raises
     ------
-    SchemaError : not Prometheus text, no metrics of vLLM (V1) or SGLang, or a histogram that cannot be one.
+    SchemaError : not Prometheus text, no metrics of a known engine, or a histogram that cannot be one.
     """
     try:
         samples = parse_metrics(text)
@@ -230,7 +255,9 @@ def read_metrics(text: str, source: str) -> Reading:
             key: Histogram.read(samples, name) or Histogram.read(samples, _FORMER.get(name, ""))
             for key, name in _HISTOGRAMS[engine].items()
         }
-        spec = SpecDecode.read(samples) if engine == "vllm" else None
+        spec = None if engine == "sglang" else SpecDecode.read(samples)
+        if spec is not None and not spec.drafts and engine == "llamacpp":
+            spec = None  # it counts zeros where it does not speculate
         sums: dict[str, float] = {}  # over all engines of the server
         counters = {*COUNTERS[engine].values(), _STARTED}
         for sample in samples:
@@ -238,19 +265,21 @@ def read_metrics(text: str, source: str) -> Reading:
                 sums[sample.name] = sums.get(sample.name, 0.0) + counted(sample)
     except (SchemaError, ValueError, KeyError) as error:
         raise SchemaError(f"{source}: {error}") from None
-    requests = load(samples)
+    requests, busy = load(samples), _mean(samples, "llamacpp:n_busy_slots_per_decode")
+    known = {key: sums[name] for key, name in COUNTERS[engine].items() if name in sums}
+    reported = {key: histogram for key, histogram in histograms.items() if histogram is not None}
     return Reading(
         source=source,
         engine=engine,
         models=frozenset(s.labels["model_name"] for s in samples if "model_name" in s.labels),
         started=sums.get(_STARTED, math.nan),
-        counters={key: sums[name] for key, name in COUNTERS[engine].items() if name in sums},
-        histograms={key: histogram for key, histogram in histograms.items() if histogram is not None},
+        counters=known,
+        histograms=reported if "gaps" in _HISTOGRAMS[engine] else reported | _gaps(known, reported, spec),
         spec=spec,
         accept_length=_mean(samples, "sglang:spec_accept_length"),
-        running=requests.running if requests else 0,
+        running=float(np.fmax(requests.running if requests else 0, busy)),
         waiting=requests.waiting if requests else 0,
-        cache_usage=_mean(samples, _USAGE[engine], _FORMER.get(_USAGE[engine])),
+        cache_usage=_mean(samples, usage := _USAGE.get(engine), _FORMER.get(usage or "")),
         cache_tokens=_cache_tokens(samples),
         caches_prefixes=not any(sample.labels.get("enable_prefix_caching") == "False" for sample in samples),
     )
@@ -262,11 +291,25 @@ def _engine(samples: Sequence[Sample]) -> str:
     for engine in _HISTOGRAMS:
         if any(sample.name == COUNTERS[engine]["generated"] for sample in samples):
             return engine
-    if any(sample.name.startswith(("vllm:", "sglang:")) for sample in samples):
-        raise SchemaError("no count of generated tokens: take the metrics of a server that has answered a request")
+    if any(sample.name.startswith(tuple(_HISTOGRAMS)) for sample in samples):
+        rule = "take the metrics of a server that has answered a request (TensorRT-LLM: with return_perf_metrics: true)"
+        raise SchemaError(f"no count of generated tokens: {rule}")
     other = sorted({sample.name for sample in samples})[:2]
     names = f" (it has {', '.join(other)}, ...)" if other else " (the file has no samples)"
-    raise SchemaError(f"no metrics of vLLM or SGLang{names}: save what the server returns for GET /metrics")
+    known = "vLLM, SGLang, TensorRT-LLM or llama.cpp"
+    raise SchemaError(f"no metrics of {known}{names}: save what the server returns for GET /metrics")
+
+
+def _gaps(
+    counters: Mapping[str, float], histograms: Mapping[str, Histogram], spec: SpecDecode | None
+) -> dict[str, Histogram]:
+    """Rounds of an engine that times no tokens, all in one bucket; none where the seconds of decoding are not known."""
+    decode, first = histograms.get("decode"), histograms.get("first")
+    seconds = counters.get("decode_s") if decode is None else decode.total
+    if seconds is None:
+        return {}
+    rounds = counters["generated"] - (first.count if first else 0.0) - (spec.accepted if spec else 0)
+    return {"gaps": Histogram(bounds=(math.inf,), counts=(max(rounds, 0.0),), total=seconds)}
 
 
 def _mean(samples: Sequence[Sample], *names: str | None) -> float:
@@ -284,4 +327,6 @@ def _cache_tokens(samples: Sequence[Sample]) -> float:
                 return math.nan
         elif sample.name == "sglang:max_total_num_tokens":
             tokens += sample.value
+        elif sample.name == "trtllm_kv_cache_max_blocks":
+            tokens += sample.value * _mean(samples, "trtllm_kv_cache_tokens_per_block")
     return tokens or math.nan

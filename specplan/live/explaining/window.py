@@ -17,6 +17,10 @@ from theory.errors import ParameterError, SchemaError
 __all__ = ["Window", "since_start", "spanned", "window", "windows", "work_of"]
 
 _LEAST_ROUNDS: Final = 30
+_TIMED: Final = dict.fromkeys(
+    ("vllm", "sglang"), "buckets of latencies between tokens: save all that GET /metrics returns"
+) | {"trtllm": "times of decoding: return_perf_metrics: true", "llamacpp": "seconds of decoding: use a newer release"}
+"""What a page must have, and how it gets it, by engine."""
 _BACK: Final = "a counter decreased: the server was restarted between the readings; read it twice within one run"
 
 
@@ -46,7 +50,7 @@ class Window(Reading):
         made = cls(**{field.name: getattr(reading, field.name) for field in fields(Reading)} | changed)
         gaps, rule = made.histograms.get("gaps"), ""
         if gaps is None:
-            rule = "no buckets of latencies between tokens: save all that GET /metrics returns"
+            rule = f"no {_TIMED[made.engine]}"
         elif made.generated <= 0.0 or gaps.count <= 0.0:
             rule = "no token was generated between the readings: read it while it answers"
         elif made.rounds < _LEAST_ROUNDS:
@@ -75,12 +79,12 @@ class Window(Reading):
     def rounds(self) -> float:
         """Rounds of all sequences: passes of the target after prefill, each counted once per sequence."""
         gaps = self.histograms["gaps"]
-        return gaps.count if self.engine == "vllm" else gaps.count / self.committed
+        return gaps.count / self.committed if self.engine == "sglang" else gaps.count
 
     @property
     def committed(self) -> float:
         """Mean tokens that a round commits to a sequence, >= 1."""
-        if self.engine != "vllm":
+        if self.engine == "sglang":
             return self.accept_length if self.accept_length >= 1.0 else 1.0
         return max((self.generated - self.answers) / self.histograms["gaps"].count, 1.0)
 

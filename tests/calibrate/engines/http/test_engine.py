@@ -156,7 +156,9 @@ async def test_parameters_reach_the_server() -> None:
         assert "authorization" not in server.headers[-1]
 
 
-@pytest.mark.parametrize(("planted", "n_streamed"), [(Planted(), 2), (Planted(tells_ids=False), 16)], ids=["ids", "no ids"])
+@pytest.mark.parametrize(
+    ("planted", "n_streamed"), [(Planted(), 2), (Planted(tells_ids=False), 16)], ids=["ids", "no ids"]
+)
 async def test_steps_that_nobody_reads_come_whole_from_servers_that_tell_ids(planted: Planted, n_streamed: int) -> None:
     request = Request(prompt=QUESTION, max_tokens=40, stop=("\n\n",), seed=7)
     async with asking(planted) as (engine, server):

@@ -44,6 +44,32 @@ def sglang(generated: int) -> str:
     return re.sub("|".join(values), lambda name: str(values[name[0]]), SGLANG)
 
 
+def retold(page: str, engine: str) -> str:
+    """What an engine that times no tokens says of the same work: TensorRT-LLM, llama.cpp."""
+    reading = read(page)[0]
+    spec, seconds = reading.spec, reading.histograms["gaps"].total  # they count answers at their end: here all at once
+    accepted = spec.accepted_at if spec else ()
+    if engine == "trtllm":
+        told = [line.replace("vllm:", "trtllm_", 1) for line in page.splitlines()]
+        told = [line for line in told if not re.match("trtllm_(spec|inter|iteration)|#", line)]
+        told = [re.sub(r"(decode_time_seconds_sum.*) .*", rf"\1 {seconds}", line) for line in told]
+        for i, count in enumerate(accepted):
+            told.append(f'trtllm_spec_decode_drafted_tokens_total{{token_position="{i}"}} {spec.drafts if spec else 0}')
+            told += [f'trtllm_spec_decode_accepted_tokens_total{{token_position="{i}"}} {count}'] if count else []
+        return "\n".join(told) + "\n"
+    counts: dict[str, float] = {
+        "tokens_predicted_total": reading.counters["generated"],
+        "tokens_predicted_seconds_total": seconds,
+        "requests_processing": 0,
+        "n_busy_slots_per_decode": reading.running,
+        "spec_decode_num_drafts_total": spec.drafts if spec else 0,
+        "spec_decode_num_draft_tokens_total": spec.drafted if spec else 0,
+        "spec_decode_num_accepted_tokens_total": spec.accepted if spec else 0,
+    }
+    counts |= {f'spec_decode_num_accepted_tokens_per_pos_total{{position="{i}"}}': n for i, n in enumerate(accepted)}
+    return "".join(f"llamacpp:{name} {count}\n" for name, count in counts.items())
+
+
 def read(*pages: str) -> list[Reading]:
     return [read_metrics(page, f"{name}.prom") for name, page in zip("ab", pages, strict=False)]
 
@@ -64,10 +90,11 @@ test_readings_that_do_not_belong_together_or_explain_nothing_are_refused = refus
 )
 test_foreign_metrics_are_refused = refused(
     read,
-    ("node_load1 0.3\n", "no metrics of vLLM or SGLang"),
+    ("node_load1 0.3\n", "no metrics of vLLM, SGLang, TensorRT-LLM or llama.cpp"),
     ("", "no samples"),
     ("<html>", "line 1 is no sample"),
     ("vllm:num_requests_running 0\n", "no count of generated tokens"),
+    ("trtllm_kv_cache_utilization 0\n", "return_perf_metrics"),
     ("vllm:spec_decode_num_emitted_tokens_total 9\n", "V0 engine"),
     error=SchemaError,
 )
@@ -96,6 +123,23 @@ def test_sglang_tells_no_k_and_no_positions() -> None:
     assert known.depth is not None
     assert known.acceptance.committed(4) == pytest.approx(2.8, rel=0.01)
     assert known.acceptance.notes
+
+
+@pytest.mark.parametrize("engine", ["trtllm", "llamacpp"])
+def test_engines_that_time_no_tokens_are_explained_as_one_that_does(engine: str) -> None:
+    pages = [exposition(PLANTED, 60), exposition(PLANTED, 120)]
+    vllm = explain(pages, baseline=exposition(PLAIN, 60)).plain()
+    told = [retold(page, engine) for page in pages]
+    found = explain(told, baseline=retold(exposition(PLAIN, 60), engine)).plain()
+    for one, other in zip(found["acceptance"], vllm["acceptance"], strict=True):
+        assert one["value"] == other["value"]
+    assert abs(found["best_k"]["value"] - vllm["best_k"]["value"]) <= 1
+    for of in (vllm, found):
+        assert of["over_plain"]["low"] < vllm["over_plain"]["value"] < of["over_plain"]["high"]
+    assert found["over_plain"]["value"] == pytest.approx(vllm["over_plain"]["value"], rel=0.02)
+    assert found["round"]["whole"]["value"] == pytest.approx(vllm["round"]["whole"]["value"], rel=0.02)
+    assert {"trtllm": "max_draft_len: ", "llamacpp": "--spec-draft-n-max "}[engine] in str(found["flags"])
+    assert any("times no single rounds" in note for note in found["notes"])
 
 
 def test_the_largest_observations_are_bounded_by_their_buckets_and_the_sum() -> None:
