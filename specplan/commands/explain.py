@@ -66,8 +66,8 @@ __all__ = ["command"]
 def command(sources: tuple[str, ...], **options: Any) -> Explained:
     """Explain why a speculating server is slow, which k is best, and what deviates from a profile's predictions.
 
-    SOURCES: files with the result of GET /metrics of a vLLM (V1), SGLang, TensorRT-LLM or llama.cpp server in order of time
-    (a single file counts from the server's start), or the server's URL, which is then read for --for seconds.
+    SOURCES: files with the result of GET /metrics of a vLLM (V1), SGLang, TensorRT-LLM or llama.cpp server in order of
+    time (a single file counts from the server's start), or the server's URL, which is then read for --for seconds.
     """
     if not any("://" in source for source in sources):
         refuse_unused(("seconds",), "with files: it is for a live server")
