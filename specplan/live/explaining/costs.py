@@ -75,7 +75,7 @@ class Costs:
     seconds: NDArray[np.float64]
     """Shape (n, most + 1)."""
     drafting: NDArray[np.float64]
-    """Seconds of drafting per drafted token, shape (n,)."""
+    """Seconds of drafting in a mean round, per token of k, shape (n,)."""
     plain: NDArray[np.float64]
     """Seconds of a round without speculation, shape (n,)."""
     way: str
@@ -93,6 +93,7 @@ def costs(
     seed: int,
     *,
     block: bool = False,
+    share: float = 1.0,
 ) -> Costs:
     """Return the time of rounds at k = 0 ... ``most``.
 
@@ -106,6 +107,7 @@ def costs(
     most : largest k.
     seed : seed of the draws.
     block : whether all tokens are drafted in one pass.
+    share : tokens that a mean round drafts over k, in (0, 1]: n-grams find no draft in most rounds, suffixes a short one.
 
     Raises
     ------
@@ -120,11 +122,11 @@ def costs(
     measured = {point.k: _drawn(point.seconds, rng) for point in points}
     ks = np.arange(most + 1.0)
     if named is not None:
-        return _by_names(k, now, measured.get(0), named, ks, rng)
+        return _by_names(k, now, measured.get(0), named, ks, share, rng)
     if measured:
-        return _by_points(k, now, measured, batch, ks, rng, _FIXED[block])
+        return _by_points(k, now, measured, batch * (1.0 + share * k), ks, rng, _FIXED[block])
     median, power, sigma = _ADDED
-    added = median * k**power * np.exp(sigma * rng.standard_normal(DRAWS))
+    added = share * median * (share * k) ** power * np.exp(sigma * rng.standard_normal(DRAWS))
     plain = now / (1.0 + added * k)
     return Costs(
         seconds=plain[:, None] * (1.0 + added[:, None] * ks),
@@ -150,7 +152,7 @@ def _by_points(
     k: int,
     now: NDArray[np.float64],
     measured: Mapping[int, NDArray[np.float64]],
-    batch: float,
+    rows: float,
     ks: NDArray[np.float64],
     rng: np.random.Generator,
     most_fixed: float,
@@ -174,7 +176,7 @@ def _by_points(
             f"up to {most_fixed:.0%} of the time that speculation adds to a round is taken as fixed: a --baseline with "
             "another k would measure it"
         )
-    few = bool(batch * (k + 1.0) <= _WIDE)
+    few = bool(rows <= _WIDE)
     notes.append(
         f"the drafting part of the time that speculation adds is not measured: with {'few' if few else 'many'} rows in"
         f" a pass at least {1.0 - _WIDENING[few]:.0%} is assumed; names (--target, --draft, --gpu) narrow it"
@@ -205,10 +207,11 @@ def _by_names(
     plain: NDArray[np.float64] | None,
     named: Named,
     ks: NDArray[np.float64],
+    share: float,
     rng: np.random.Generator,
 ) -> Costs:
     """The pass model's shape, scaled to the measured round; its error grows with the distance in k."""
-    parts = [named.rounds.parts(named.batch, other + 1.0, named.context) for other in ks]
+    parts = [named.rounds.parts(named.batch, share * other + 1.0, named.context) for other in ks]
     verification = np.array([p.verification for p in parts])
     besides = np.array([p.drafting + p.engine for p in parts])
     off = rng.normal(0.0, named.half_width / 1.96, DRAWS)

@@ -200,7 +200,8 @@ def _best(
     """The best k; ``measured``: seconds of an answer for a token of it, without speculation and now, where reported."""
     farthest = max(_BEYOND * accepted.known, accepted.known + _LEAST_BEYOND)  # largest k that may be run next
     most = max(min(2 * farthest, _MOST), accepted.known)  # a better k beyond it counts as missed
-    cost = costs(now, time.work, whole.batch, baselines, named, most, seed, block=accepted.law is not None)
+    block, share = accepted.law is not None, min(whole.drafted / now, 1.0) if whole.k else 1.0
+    cost = costs(now, time.work, whole.batch, baselines, named, most, seed, block=block, share=share)
     committed = accepted.draws(DRAWS, most, np.random.default_rng([seed, 1]))
     if measured is not None:  # whole answers were compared: believed before what rounds say of plain decoding
         rng = np.random.default_rng([seed, 3])

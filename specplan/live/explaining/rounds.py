@@ -78,7 +78,7 @@ def _added(window: Window, round_s: float, chunk: int) -> tuple[tuple[float, flo
     """Seconds that prompts add to a round: lower bound, most likely value, upper bound."""
     prefill_s = window.mean("prefill")
     prompts = window.read_tokens * window.answers
-    most = round_s * prompts / (prompts + window.rounds * max(window.k, 1))
+    most = round_s * prompts / (prompts + window.rounds * (1.0 + window.drafted))
     most = most if math.isfinite(most) else round_s  # NaN: prompts are not counted
     if not (math.isfinite(window.iterations) and prefill_s > 0.0 and window.answers):
         why = "the server does not report prefill times or passes: the time that prompts add to a round is only bounded"

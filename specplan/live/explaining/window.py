@@ -82,6 +82,11 @@ class Window(Reading):
         return gaps.count / self.committed if self.engine == "sglang" else gaps.count
 
     @property
+    def drafted(self) -> float:
+        """Mean tokens that a round drafts; 0 where the server does not report it (SGLang)."""
+        return 0.0 if self.spec is None else self.spec.drafted / max(self.rounds, 1.0)
+
+    @property
     def committed(self) -> float:
         """Mean tokens that a round commits to a sequence, >= 1."""
         if self.engine == "sglang":

@@ -125,9 +125,21 @@ def test_sglang_tells_no_k_and_no_positions() -> None:
     assert known.acceptance.notes
 
 
+def test_rounds_without_a_draft_cost_what_they_drafted() -> None:
+    """Five tokens in each fifth round are as many rows as one in each round."""
+    each = exposition(Planted(k=1, conditional=0.15), 20)
+    drafts = re.compile(r"(vllm:spec_decode_num_drafts_total\{.*) (.*)")
+    fifth = drafts.sub(lambda line: f"{line[1]} {float(line[2]) / 5:.0f}", each)
+    fifth += "".join(f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{position="{i}"}} 0\n' for i in range(1, 5))
+    one, five = (explain([page]).plain() for page in (each, fifth))
+    assert (one["k"], five["k"]) == (1, 5)
+    for end in ("low", "value", "high"):
+        assert five["over_plain"][end] == pytest.approx(one["over_plain"][end], rel=0.02)
+
+
 @pytest.mark.parametrize("engine", ["trtllm", "llamacpp"])
 def test_engines_that_time_no_tokens_are_explained_as_one_that_does(engine: str) -> None:
-    pages = [exposition(PLANTED, 60), exposition(PLANTED, 120)]
+    pages = [BEFORE, AFTER]
     vllm = explain(pages, baseline=exposition(PLAIN, 60)).plain()
     told = [retold(page, engine) for page in pages]
     found = explain(told, baseline=retold(exposition(PLAIN, 60), engine)).plain()
