@@ -107,7 +107,7 @@ def costs(
     most : largest k.
     seed : seed of the draws.
     block : whether all tokens are drafted in one pass.
-    share : tokens that a mean round drafts over k, in (0, 1]: n-grams find no draft in most rounds, suffixes a short one.
+    share : tokens that a mean round drafts over k, in (0, 1]: n-grams find none in most rounds, suffixes few.
 
     Raises
     ------
