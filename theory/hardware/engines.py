@@ -60,8 +60,8 @@ class EngineConstants:
     graphed_rows: float = math.inf
     """Tokens of a pass up to which graphs were captured; infinite: all. Commands of plans have 2,048 captured."""
     launch_s: float = 0.0
-    """What the host takes to start the kernels of a layer of compressed or sparse attention one by one, s, where a pass
-    has more than `graphed_rows`: the GPU waits for it. 0: nobody measured it."""
+    """What the host takes to start the kernels of a layer one by one, s, in a pass of more than `graphed_rows`: the GPU
+    waits for it. Of DeepSeek-V4's attention, and taken for sparse latent attention; of others nobody measured it."""
     of_free: bool = False
     """Whether the cache takes the engine's share of what weights and work leave of a GPU's memory, not of all of it."""
     reserving: bool = False
@@ -152,8 +152,8 @@ _PRICED: Final = (
         sequence_s=4.7e-6,
         ungraphed_s=6.3e-3,
         ungraphed_decoding_s=7.2e-3,  # with what a drafted token takes
-        # The vLLM blog of 14 August 2026: rounds of DeepSeek-V4-Pro on B300, k = 5 to 7, 16 to 64 answers, leave
-        # no room for more; passes of DeepSeek-V4-Flash, of 43 layers, take 104 ms from the first size without a graph on.
+        # The vLLM blog of 14 August 2026: rounds of DeepSeek-V4-Pro on B300, k = 5 to 7, 16 to 64 answers, leave no
+        # room for more; 43 layers of DeepSeek-V4-Flash take 104 ms from the first size without a graph on.
         of_block_s=1e-6,
         launch_s=2.42e-3,
         graphed_rows=2048.0,

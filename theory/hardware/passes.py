@@ -21,7 +21,7 @@ from theory.hardware.formats import FORMATS, Precision
 from theory.hardware.gpu_records import Gpu
 from theory.hardware.mixers.sparse import CompressedAttention
 from theory.hardware.mixers.states import Recurrent
-from theory.hardware.shapes import Attention, Experts, FeedForward, Layers, Mixer, Shape
+from theory.hardware.shapes import Attention, Experts, FeedForward, LatentAttention, Layers, Mixer, Shape
 from theory.hardware.sharding import check_split
 from theory.hardware.sources import FittedOperators, OperatorSource
 from theory.hardware.work import Parallel, Work
@@ -54,8 +54,7 @@ class PassParts:
     sequences: float = 0.0
     """The engine's, per sequence and drafted token."""
     ungraphed: float = 0.0
-    """The engine's, per iteration outside the graphs of whole passes: where the host starts kernels one by one, as long as
-    the GPU waits for it."""
+    """The engine's, per iteration outside the graphs of whole passes, or as long as the GPU waits for the host there."""
 
     @property
     def seconds(self) -> float:
@@ -157,10 +156,11 @@ class PassModel:
 
     def _outside_graphs(self, work: Work, computing: float) -> float:
         """What the engine takes for an iteration outside its graphs, which a GPU computes in so many seconds, s."""
-        outside, beyond = self.reading_seconds(work.prefill_tokens), work.rows > self.engine.graphed_rows
-        if (work.tokens > 1.0 and self._widened) or (beyond and work.sequences > 0.0):
+        most, decoding = self.engine.graphed_rows, work.sequences * work.tokens
+        outside = self.reading_seconds(work.prefill_tokens)
+        if (work.tokens > 1.0 and self._widened) or decoding > most:
             outside = max(outside, self.engine.ungraphed_decoding_s or self.engine.ungraphed_s)
-        return max(outside, self._launching_s - computing) if beyond else outside
+        return max(outside, self._launching_s - computing) if work.rows > most else outside
 
     @property
     def _widened(self) -> bool:
@@ -312,7 +312,8 @@ class PassModel:
 
 
 def _is_sparse(mixer: Mixer) -> bool:
-    return isinstance(mixer, CompressedAttention) or getattr(mixer, "selection", None) is not None
+    latent = isinstance(mixer, LatentAttention) and mixer.selection is not None
+    return latent or isinstance(mixer, CompressedAttention)
 
 
 def _attending(work: Work) -> list[tuple[float, float, float, bool]]:
