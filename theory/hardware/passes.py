@@ -54,7 +54,7 @@ class PassParts:
     sequences: float = 0.0
     """The engine's, per sequence and drafted token."""
     ungraphed: float = 0.0
-    """The engine's, per iteration outside the graphs of whole passes, or as long as the GPU waits for the host there."""
+    """The engine's, per iteration outside the graphs of whole passes, where the GPU may wait for the host."""
 
     @property
     def seconds(self) -> float:
