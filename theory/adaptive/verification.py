@@ -7,7 +7,8 @@ A drafter that knows how likely each of its tokens is lets the engine verify tho
 .. math:: B^* = \arg\max_B \frac{N + \sum_{j \le B} S_{(j)}}{\text{draft}(N) + \text{verify}(N + B)},
 
 and since S falls along a draft, they are a prefix of each sequence's. In a large batch that is a threshold: the tokens
-with S above the rate times the cost of one more token.
+with S above the rate times the cost of one more token. SGLang (``dspark_planner.py``) chooses so too if it is given a
+table of its steps' times, else it verifies all.
 
 What a drafter knows differs between rounds. A round of ease :math:`u \sim N(0, 1)` accepts position i, given those
 before it, with
