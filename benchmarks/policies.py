@@ -97,6 +97,12 @@ def _cells(policies: Sequence[str], *rows: tuple[float, ...]) -> dict[int, Speed
     return {int(n): dict(zip(policies, speeds, strict=True)) for n, *speeds in rows}
 
 
+def _fixed(*speeds: float) -> dict[int, Speeds]:
+    """Cells of DeepSeek-V4-Pro with another fixed k."""
+    plain = zip((1, 16, 32, 64, 128, 256), (100.0, 1126.0, 1674.0, 2807.0, 4488.0, 6267.0), strict=True)
+    return _cells((NONE, FIXED), *((*cell, speed) for cell, speed in zip(plain, speeds, strict=True)))
+
+
 _PRO: Final = partial(
     Published,
     target="deepseek-ai/DeepSeek-V4-Pro-0813",
@@ -134,15 +140,8 @@ ROWS: Final = (
             (256, 6267.0, 2963.0, 8855.0),
         ),
     ),
-    *(
-        _PRO(k=k, cells=_cells((NONE, FIXED), *((n, *speeds) for n, *speeds in cells)))
-        for k, cells in (
-            (5, ((1, 100.0, 258.0), (16, 1126.0, 1895.0), (32, 1674.0, 3036.0), (64, 2807.0, 4727.0))),
-            (5, ((128, 4488.0, 5887.0), (256, 6267.0, 4656.0))),
-            (6, ((1, 100.0, 270.0), (16, 1126.0, 1919.0), (32, 1674.0, 3040.0), (64, 2807.0, 4670.0))),
-            (6, ((128, 4488.0, 4943.0), (256, 6267.0, 4632.0))),
-        )
-    ),
+    _PRO(k=5, cells=_fixed(258.0, 1895.0, 3036.0, 4727.0, 5887.0, 4656.0)),
+    _PRO(k=6, cells=_fixed(270.0, 1919.0, 3040.0, 4670.0, 4943.0, 4632.0)),
     Published(
         target="nvidia/GLM-5.2-NVFP4",
         drafter="Inferact/GLM-5.2-DSpark",
