@@ -1,12 +1,13 @@
 """What policies of verification gain by load, predicted from names and as published: ``python -m benchmarks.policies``.
 
 Three policies under vLLM and SGLang: plain decoding, so many drafted tokens of which all are verified, and adaptive
-verification. Nothing is fitted to these cells. Where the tokens per round with all verified are published they are
-given, and gains are compared; elsewhere the prior stands for them, and only the order of the policies counts. What a
-drafter knows of its drafts is the constant of `theory.adaptive.verification`, fitted to what GLM-5.2 kept of its
-drafts. What choosing takes was measured on servers of two of the tables: gains of adaptive verification are also
-printed with the other maker's. Servers of vLLM on Blackwell are taken to have had CUDA graphs as by default, of passes
-of up to 1,024 tokens (vllm-project/vllm#49390), others of all: nobody published it, and else their gains could not be.
+verification. Where the tokens per round with all verified are published they are given, and gains are compared;
+elsewhere the prior stands for them, and only the order of the policies counts. Of these cells the rounds of
+DeepSeek-V4-Pro with 16 to 64 answers gave what a drafted token takes (`EngineConstants.of_block_s`), and what GLM-5.2
+kept of its drafts gave what a drafter knows of them (`theory.adaptive.verification`); nothing else is fitted to them.
+What choosing takes was measured on servers of two of the tables: gains of adaptive verification are also printed with
+the other maker's. CUDA graphs are those of the command that is published, else of the version's defaults; on MI355X,
+of which neither tells, as commands of plans have them.
 
 With ``FOLDER``, public tables as for `benchmarks.league`, heads by load are added: none and fixed k of targets
 left out of the fits, or of workloads and formats of the cache left out (`benchmarks.fit_coverage`).
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Final, TypeAlias
@@ -33,21 +35,22 @@ from specplan.check.scoreboard.rows import TABLES, Driven, Speculated
 from specplan.output import table
 from specplan.planning.loads.from_names import FromNames
 from specplan.planning.loads.options import Option
-from specplan.worlds.arrangements import Arrangement
+from specplan.worlds.arrangements import Arrangement, Split
 from specplan.worlds.drafters.finding import find_block
 from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.model_files import shape_of
 from specplan.worlds.request import Deployment, ServedModel
 from theory.adaptive.verification import CHOOSING
-from theory.hardware.engines import EngineConstants, engine_named
+from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
+from theory.hardware.work import Parallel
 
 Speeds: TypeAlias = Mapping[str, float]
 """Policy to tokens per second."""
 
 NONE, FIXED, ADAPTIVE = POLICIES = ("none", "fixed", "adaptive")
-_GRAPHED: Final = 1024.0
-"""Tokens of a pass up to which vLLM captures graphs by default on Blackwell."""
+_TOLD: Final = 7
+"""Drafted tokens with which tokens per round are published, but where a server drafts more."""
 CLOSE: Final = 0.05
 """Speeds nearer than this share have no order."""
 
@@ -59,20 +62,34 @@ class Published:
     target: str
     drafter: str = ""
     """On the hub; empty: the one that is planned for the target."""
-    k: int = 7
+    k: int = _TOLD
     per_round: float | None = None
-    """Tokens that a round commits with all k verified, the bonus token included; None: not published."""
+    """Tokens that a round commits with all of `_TOLD` or k verified, the bonus token included; None: not published."""
     gpu: str
     gpus: int = 8
+    ep: int = 1
+    """GPUs that whole experts are dealt out to."""
     engine: str = "vllm"
+    graphs: float | None = None
+    """Tokens of a pass up to which CUDA graphs were captured; None: as the engine's constants say."""
     prompt: int = 220
     """Tokens: ShareGPT's mean in vLLM's benchmark; SPEED-Bench's short questions are taken for as long."""
     answer: int = 512
     source: str
     cells: Mapping[int, Speeds]
     """Answers at once to tokens per second, or a multiple of them, of the policies that were measured."""
-    ordered: frozenset[int] = frozenset()
-    """Answers at once at which only the order is published."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Placed(Arrangement):
+    """All GPUs share the target, whole experts dealt out to some of them."""
+
+    ep: int
+
+    @property
+    def split(self) -> Split:
+        """How they share it."""
+        return Parallel(tp=self.tp, ep=self.ep)
 
 
 def _cells(policies: Sequence[str], *rows: tuple[float, ...]) -> dict[int, Speeds]:
@@ -80,9 +97,24 @@ def _cells(policies: Sequence[str], *rows: tuple[float, ...]) -> dict[int, Speed
     return {int(n): dict(zip(policies, speeds, strict=True)) for n, *speeds in rows}
 
 
+def _fixed(*speeds: float) -> dict[int, Speeds]:
+    """Cells of DeepSeek-V4-Pro with another fixed k."""
+    plain = zip((1, 16, 32, 64, 128, 256), (100.0, 1126.0, 1674.0, 2807.0, 4488.0, 6267.0), strict=True)
+    return _cells((NONE, FIXED), *((*cell, speed) for cell, speed in zip(plain, speeds, strict=True)))
+
+
+_PRO: Final = partial(
+    Published,
+    target="deepseek-ai/DeepSeek-V4-Pro-0813",
+    per_round=3.4,
+    gpu="B300",
+    ep=8,
+    graphs=1024.0,
+    source="vLLM blog, 14 August 2026, read off the points of its figure 3",
+)
+_FLASH: Final = partial(Published, target="deepseek-ai/DeepSeek-V4-Flash-DSpark")
 ROWS: Final = (
-    Published(
-        target="deepseek-ai/DeepSeek-V4-Flash-DSpark",
+    _FLASH(
         per_round=3.2,  # the blog: over 70 % survive at the first position, less than 10 % at the seventh
         gpu="MI355X",
         source="vllm-project/vllm#52362",
@@ -97,17 +129,19 @@ ROWS: Final = (
             (256, 8878.6, 7852.4, 13324.7),
         ),
     ),
-    Published(
-        target="deepseek-ai/DeepSeek-V4-Pro-0813",
-        per_round=3.4,
-        gpu="B300",
-        source="vLLM blog, 14 August 2026: gains at 256, elsewhere that adaptive verification is 5 % ahead or more",
-        cells={
-            256: {NONE: 6267.0, FIXED: 0.47 * 6267.0, ADAPTIVE: 8855.0},
-            **_cells((FIXED, ADAPTIVE), *((n, 1.0, 1.06) for n in (16, 32, 64, 128))),
-        },
-        ordered=frozenset((16, 32, 64, 128)),
+    _PRO(
+        cells=_cells(
+            POLICIES,
+            (1, 100.0, 264.0, 264.0),
+            (16, 1126.0, 1968.0, 2063.0),
+            (32, 1674.0, 3104.0, 3403.0),
+            (64, 2807.0, 4759.0, 5247.0),
+            (128, 4488.0, 3856.0, 7668.0),
+            (256, 6267.0, 2963.0, 8855.0),
+        ),
     ),
+    _PRO(k=5, cells=_fixed(258.0, 1895.0, 3036.0, 4727.0, 5887.0, 4656.0)),
+    _PRO(k=6, cells=_fixed(270.0, 1919.0, 3040.0, 4670.0, 4943.0, 4632.0)),
     Published(
         target="nvidia/GLM-5.2-NVFP4",
         drafter="Inferact/GLM-5.2-DSpark",
@@ -115,44 +149,46 @@ ROWS: Final = (
         per_round=4.35,
         gpu="GB200",
         gpus=4,
+        graphs=1024.0,
         prompt=1024,
         answer=2048,
         source="vllm-project/vllm#52992, SPEED-Bench of 1k prompts",
         cells=_cells((FIXED, ADAPTIVE), (64, 1588.8, 4508.9)),
     ),
-    Published(
-        target="deepseek-ai/DeepSeek-V4-Flash-DSpark",
+    _FLASH(
         k=5,
         gpu="B200",
+        ep=8,
         engine="sglang",
         source="sgl-project/sglang#29538, ShareGPT; loads of the middle three as its other tables have them",
         cells=_cells((NONE, FIXED), (1, 1.0, 1.84), (4, 1.0, 1.29), (8, 1.0, 1.29), (16, 1.0, 1.28), (32, 1.0, 1.35)),
     ),
-    Published(
-        target="deepseek-ai/DeepSeek-V4-Flash-DSpark",
+    _FLASH(
         k=5,
         gpu="H20",
+        ep=8,
         engine="sglang",
         prompt=1024,
         answer=1024,
         source="GPUStack, 1 July 2026, 1k prompts and answers",
         cells=_cells((NONE, FIXED), (1, 96.0, 195.0)),
     ),
-    Published(
-        target="deepseek-ai/DeepSeek-V4-Flash-DSpark",
+    _FLASH(
         k=5,
         gpu="H20",
+        ep=8,
         engine="sglang",
         prompt=65536,
         answer=3072,
-        source="GPUStack, 1 July 2026, 64k prompts",
+        source="GPUStack, 1 July 2026, 64k prompts; the first token comes after half the time with the other image",
         cells=_cells((NONE, FIXED), (10, 198.0, 338.0)),
     ),
-    Published(
-        target="deepseek-ai/DeepSeek-V4-Flash-DSpark",
+    _FLASH(
         k=5,
         gpu="B300",
         gpus=1,
+        graphs=512.0,
+        prompt=1,  # a batch: all prompts are read before the answers go on
         answer=310,
         source="vllm-project/vllm#49369: speculation about halves the throughput of 200 short questions at once",
         cells=_cells((NONE, FIXED), (200, 1.0, 0.5)),
@@ -166,25 +202,27 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path, metavar="FOLDER", help="public tables of heads by load")
     folder = parser.parse_args().folder
     rows, right = [], []
-    errors: dict[str, list[float]] = {FIXED: [], ADAPTIVE: [], f"{ADAPTIVE}, choosing as the other maker's": []}
+    errors: dict[str, list[float]] = {}
     for published in ROWS:
         for n, predicted in _predicted(published):
             measured = published.cells[n]
             right += _order(predicted, measured)
             ours, theirs = _gains(predicted, measured), _gains(measured, measured)
-            name, gpu = published.target.rpartition("/")[2], f"{published.gpus} {published.gpu}, {published.engine}"
+            name = f"{published.target.rpartition('/')[2]}, k = {published.k}"
+            gpu = f"{published.gpus} {published.gpu}, {published.engine}"
             shown = ["" if one not in ours else f"{ours[one]:.2f} ({theirs[one]:.2f})" for one in (FIXED, ADAPTIVE)]
             rows.append([name, gpu, str(n), *shown])
-            if published.per_round is not None and n not in published.ordered:
-                for policy, gain in ours.items():
-                    errors[policy].append(gain / theirs[policy] - 1.0)
-                if ADAPTIVE in ours:
-                    other = ours[ADAPTIVE] * _choosing(published.gpu)
-                    errors[f"{ADAPTIVE}, choosing as the other maker's"].append(other / theirs[ADAPTIVE] - 1.0)
+            for policy, gain in () if published.per_round is None else ours.items():
+                names = [policy] if published.ep > 1 else [policy, f"{policy}, without 8 B300"]
+                for kind in names:
+                    errors.setdefault(kind, []).append(gain / theirs[policy] - 1.0)
+                if policy == ADAPTIVE:
+                    other = gain * _choosing(published.gpu) / theirs[policy] - 1.0
+                    errors.setdefault(f"{policy}, choosing as the other maker's", []).append(other)
     print(table(["target", "GPUs, engine", "at once", "all k verified", "adaptive"], rows))
     print("gains over none, over all k verified where none was not measured; published in brackets")
-    for policy, found in errors.items():
-        print(f"{policy}: {_error(found)}")
+    for kind, found in errors.items():
+        print(f"{kind}: {_error(found)}")
     print(f"order of two policies right: {sum(right)} of {len(right)} pairs that differ by more than {CLOSE:.0%}")
     for what, cells in () if folder is None else _heads(folder):
         order = [one for ours, theirs in cells for one in _order({NONE: 1.0, FIXED: ours}, {NONE: 1.0, FIXED: theirs})]
@@ -200,19 +238,22 @@ def _predicted(published: Published) -> Iterator[tuple[int, Speeds]]:
     target = shape_of(published.target)
     block = find_block(target, named=published.drafter).facts
     assert block is not None
-    given = [] if published.per_round is None else [f"dspark={published.per_round}/round@{published.k}"]
+    told = max(published.k, _TOLD)
+    given = [] if published.per_round is None else [f"dspark={published.per_round}/round@{told}"]
+    engine = engine_named(published.engine)
     deployment = Deployment(
         target=ServedModel(facts=target, precision=target.precision),
         block=ServedModel(facts=block, precision=block.precision),
         gpu=gpu_named(published.gpu),
         gpus=published.gpus,
-        engine=_as_it_ran(published),
+        engine=replace(engine, graphed_rows=published.graphs or engine.graphed_rows),
         context=published.prompt + published.answer,
         answer_tokens=published.answer,
         acceptance=known_acceptances(given),
         k=published.k,
     )
-    simulator, place = FromNames(deployment), Arrangement(tp=published.gpus, replicas=1)
+    simulator = FromNames(deployment)
+    place = _Placed(tp=published.gpus, replicas=1, ep=published.ep)
     fixed, every = (
         Configuration(method="block-drafter", k2=published.k + 1, knobs={"least": least}) for least in (0.0, 1e-6)
     )
@@ -220,13 +261,6 @@ def _predicted(published: Published) -> Iterator[tuple[int, Speeds]]:
         adaptive = simulator.depths.adaptive("block-drafter", place.split, n) or every
         policies = {NONE: PLAIN, FIXED: fixed, ADAPTIVE: adaptive}
         yield n, {name: simulator.speed(Option(policies[name], place), n) for name in published.cells[n]}
-
-
-def _as_it_ran(published: Published) -> EngineConstants:
-    """The engine with the graphs that it captured."""
-    engine = engine_named(published.engine)
-    on_blackwell = engine.name == "vllm" and "B" in published.gpu
-    return replace(engine, graphed_rows=_GRAPHED) if on_blackwell else engine
 
 
 def _gains(speeds: Speeds, measured: Speeds) -> dict[str, float]:

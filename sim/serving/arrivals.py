@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sim.random_streams import stream
+from theory.checks import positive, scalar_count
 from theory.errors import ParameterError
 
 __all__ = ["Arrivals", "bursty_times"]
@@ -85,9 +86,6 @@ def bursty_times(rate: float, cv: float, n: int, *, seed: int = 0, replication: 
     ParameterError : a number outside its domain.
     """
     for name, value in (("rate", rate), ("cv", cv)):
-        if not (math.isfinite(value) and value > 0.0):
-            raise ParameterError(name, value, "must be finite and > 0")
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ParameterError("n", n, "must be an integer >= 1")
+        positive(name, value)
     shape = 1.0 / (cv * cv)
-    return np.cumsum(stream(seed, "arrivals", replication).gamma(shape, 1.0 / (rate * shape), n))
+    return np.cumsum(stream(seed, "arrivals", replication).gamma(shape, 1.0 / (rate * shape), scalar_count("n", n)))

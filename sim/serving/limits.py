@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from sim.engines.protocol import Cost
+from theory.checks import at_least_one, scalar_count
 from theory.errors import ParameterError
 
 __all__ = ["ADDED", "ENDLESS", "JoinLaw", "Joined", "JoiningCost", "ServingCost", "ServingLimits"]
@@ -132,13 +133,10 @@ class ServingLimits:
 
     def __post_init__(self) -> None:
         for name in ("max_batched_tokens", "max_sequences"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ParameterError(name, value, "must be an integer >= 1")
+            scalar_count(name, getattr(self, name))
         if not self.cache_tokens > 0.0:
             raise ParameterError("cache_tokens", self.cache_tokens, "must be > 0")
-        if not (math.isfinite(self.rows) and self.rows >= 1.0):
-            raise ParameterError("rows", self.rows, "must be finite and >= 1")
+        at_least_one("rows", self.rows)
 
 
 ENDLESS: Final = ServingLimits(max_sequences=1 << 20)

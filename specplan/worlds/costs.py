@@ -69,11 +69,13 @@ class ModelCost(_Joining):
     Parameters
     ----------
     rows : new tokens of a decoding sequence in an iteration, >= 1: more than one verifies drafts.
+    makes_room : whether drafts are left out where prompts are read, so that no iteration leaves the graphs for them.
     """
 
     model: PassModel
     contexts: Contexts
     rows: float = 1.0
+    makes_room: bool = False
     _plain: dict[int, tuple[float, float]] = field(init=False, repr=False, default_factory=dict)
     _reading: dict[tuple[int, int], float] = field(init=False, repr=False, default_factory=dict)
 
@@ -107,15 +109,16 @@ class ModelCost(_Joining):
         known = self._reading.get((batch, tokens))
         if known is None:
             context = prompt = self.contexts.first
+            rows = 1.0 if self.makes_room else self.rows
             read = Work(  # whole prompts, or parts of one that reach from its beginning to its end
                 sequences=batch,
-                tokens=self.rows,
+                tokens=rows,
                 context=context,
                 prefill_tokens=tokens,
                 prefill_context=max(0.0, prompt - tokens) / 2.0,
                 prompts=max(1.0, tokens / max(prompt, 1.0)),
             )
-            alone = self._decoding(batch, context) if batch else 0.0
+            alone = self.model.seconds(Work(sequences=batch, tokens=rows, context=context)) if batch else 0.0
             known = self._reading[batch, tokens] = self.model.seconds(read) - alone
         return known
 

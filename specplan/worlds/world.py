@@ -110,11 +110,12 @@ class World:
 
     def round_cost(self, configuration: Configuration, split: Split) -> ModelCost | RoundCost:
         """What an iteration of the target costs, drafting of tokens included."""
-        target = self.cost(self.deployment.target, split, rows=round(self.passes(configuration).rows, 2))
+        rows, token, chooses = round(self.passes(configuration).rows, 2), configuration.token, configuration.least > 0.0
+        target = self.cost(self.deployment.target, split, rows=rows, token=token, makes_room=chooses)
         if configuration.token is None:
             return target
         maker = target.model.gpu.name.partition(" ")[0]
-        factor = CHOOSING[maker] if configuration.least else 1.0
+        factor = CHOOSING[maker] if chooses else 1.0
         key = "rounds", configuration.token, split, configuration.k2, target.rows, factor
         if key not in self._rounds:
             drafting = configuration.token, split
@@ -173,19 +174,29 @@ class World:
         configuration : its drafts, all of which are verified at most; straight between whole numbers of tokens.
         """
         rows = np.arange(1, configuration.k2 + 1)
-        costs = [self.cost(self.deployment.target, split, rows=float(n)) for n in rows]
+        target, token = self.deployment.target, configuration.token
+        costs = [self.cost(target, split, rows=float(n), token=token) for n in rows]
         passes = np.array([cost.iteration(batch, batch * context) for cost in costs])
         drafting = self.round_cost(configuration, split).iteration(batch, batch * context) - passes[-1]
         return lambda wanted: np.interp(wanted, rows, passes) + drafting
 
-    def cost(self, model: ServedModel, split: Split, *, rows: float = 1.0) -> ModelCost:
-        """What iterations of a model cost."""
-        key = model.name, split, rows
+    def cost(
+        self,
+        model: ServedModel,
+        split: Split,
+        *,
+        rows: float = 1.0,
+        token: str | None = None,
+        makes_room: bool = False,
+    ) -> ModelCost:
+        """What iterations of a model cost, see `ModelCost`; ``token``: the method whose drafts they verify."""
+        key = model.name, split, rows, token, makes_room
         if key not in self._costs:
             deployment = self.deployment
             passes, _ = passes_of(deployment, model, split)
+            verifying = passes if token is None else replace(passes, engine=passes.engine.verifying(token))
             contexts = Contexts(first=float(deployment.prompt_tokens), last=float(deployment.context))
-            self._costs[key] = ModelCost(passes, contexts, rows=rows)
+            self._costs[key] = ModelCost(verifying, contexts, rows, makes_room)
         return self._costs[key]
 
     def _engines(

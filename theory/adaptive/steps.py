@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.checks import probability, scalar_count
+from theory.checks import count, probability, scalar_count
 from theory.errors import ParameterError
 
 __all__ = ["DEFAULT_SLOTS", "AdaptiveSteps", "Slot", "SlotRule", "shares_of_steps"]
@@ -57,9 +57,7 @@ class SlotRule:
     """A choice that does not rise is at most this multiple of E, rounded up, >= 0; 0: no such bound."""
 
     def __post_init__(self) -> None:
-        steps = self.candidate_steps
-        if not steps or any(isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in steps):
-            raise ParameterError("candidate_steps", list(steps), "must be a list of integers >= 0, one at least")
+        steps = count("candidate_steps", self.candidate_steps, minimum=0).tolist()
         object.__setattr__(self, "candidate_steps", tuple(sorted(set(steps))))
         scalar_count("update_interval", self.update_interval)
         scalar_count("warmup_batches", self.warmup_batches, minimum=0)

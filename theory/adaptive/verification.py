@@ -7,7 +7,8 @@ A drafter that knows how likely each of its tokens is lets the engine verify tho
 .. math:: B^* = \arg\max_B \frac{N + \sum_{j \le B} S_{(j)}}{\text{draft}(N) + \text{verify}(N + B)},
 
 and since S falls along a draft, they are a prefix of each sequence's. In a large batch that is a threshold: the tokens
-with S above the rate times the cost of one more token.
+with S above the rate times the cost of one more token. SGLang (``dspark_planner.py``) chooses so too if it is given a
+table of its steps' times, else it verifies all.
 
 What a drafter knows differs between rounds. A round of ease :math:`u \sim N(0, 1)` accepts position i, given those
 before it, with
@@ -22,7 +23,7 @@ verification: :math:`\sigma` = 2.5 reproduces what is kept of them within 2.9 % 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
@@ -32,7 +33,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.checks import FloatArray
+from theory.checks import FloatArray, nonnegative, probability, scalar_probability
 from theory.errors import ParameterError
 
 __all__ = ["CHOOSING", "SPREAD", "SPREAD_ERROR", "Verified", "best_budget", "least_that_pays", "survival", "verified"]
@@ -85,12 +86,10 @@ def survival(conditional: ArrayLike, spread: float = SPREAD) -> FloatArray:
     ------
     ParameterError : a probability outside [0, 1], or a negative spread.
     """
-    rates = np.asarray(conditional, dtype=float)
-    if rates.ndim != 1 or not np.all((rates >= 0.0) & (rates <= 1.0)):
-        raise ParameterError("conditional", str(conditional), "must be a row of probabilities in [0, 1]")
-    if not 0.0 <= spread < np.inf:
-        raise ParameterError("spread", spread, "must be finite and >= 0")
-    ease, before, rounds = spread * _ease(), np.ones(_ROUNDS), []
+    rates = probability("conditional", conditional)
+    if rates.ndim != 1:
+        raise ParameterError("conditional", rates.tolist(), "must be a row of positions")
+    ease, before, rounds = float(nonnegative("spread", spread)) * _ease(), np.ones(_ROUNDS), []
     for mean in np.cumprod(np.clip(rates, _LEAST, 1.0 - _LEAST)):
         before = before * _given_mean(ease, before, float(mean))
         rounds.append(before)
@@ -113,10 +112,8 @@ def verified(conditional: ArrayLike, least: float, spread: float = SPREAD) -> Ve
     >>> round(all_of_them.tokens, 6), all_of_them.rows
     (2.2, 3.0)
     """
-    if not 0.0 <= least <= 1.0:
-        raise ParameterError("least", least, "must be in [0, 1]")
     alive = survival(conditional, spread)
-    chosen = alive > least
+    chosen = alive > scalar_probability("least", least)
     reached = np.concatenate([[1.0], np.where(chosen, alive, 0.0).mean(axis=0), [0.0]])
     return Verified(
         pmf=tuple(float(share) for share in np.maximum(reached[:-1] - reached[1:], 0.0)),
@@ -182,5 +179,5 @@ def _given_mean(ease: FloatArray, before: FloatArray, mean: float) -> FloatArray
     return _share((low + high) / 2.0 + ease)
 
 
-def _share(logit: FloatArray | Sequence[float]) -> FloatArray:
-    return np.asarray(1.0 / (1.0 + np.exp(-np.asarray(logit))))
+def _share(logit: FloatArray) -> FloatArray:
+    return np.asarray(1.0 / (1.0 + np.exp(-logit)))

@@ -50,13 +50,18 @@ class EngineConstants:
     """Per sequence and iteration (sampling, scheduling, transport), s."""
     verified_s: float = 0.0
     """Per drafted token that a sequence has in an iteration (its place in the batch, its scores, its acceptance), s."""
+    of_block_s: float | None = None
+    """The same of a drafter of blocks, s, which vLLM runs on its Model Runner V2 only; None: the same."""
     ungraphed_s: float = 0.0
     """Per iteration that the graphs of whole passes do not cover, s: one that reads a prompt, and those below."""
     ungraphed_decoding_s: float = 0.0
     """The same of one that reads none but has more than `graphed_rows`, or verifies with an attention kernel that has
     graphs for single tokens only, s; 0: no server told, and it is `ungraphed_s`."""
     graphed_rows: float = math.inf
-    """Tokens of a pass up to which graphs were captured; infinite: all, as commands of plans have them."""
+    """Tokens of a pass up to which graphs were captured; infinite: all. Commands of plans have 2,048 captured."""
+    launch_s: float = 0.0
+    """What the host takes to start the kernels of a layer one by one, s, in a pass of more than `graphed_rows`: the GPU
+    waits for it. Of DeepSeek-V4's attention, and taken for sparse latent attention; of others nobody measured it."""
     of_free: bool = False
     """Whether the cache takes the engine's share of what weights and work leave of a GPU's memory, not of all of it."""
     reserving: bool = False
@@ -83,6 +88,12 @@ class EngineConstants:
     """Between two passes of a draft, s; 0 where they are in graphs."""
     tree_s: float = 0.0
     """Per round whose drafts form a tree (building it, choosing among its branches), s."""
+
+    def verifying(self, method: str) -> EngineConstants:
+        """Return the same for passes that verify what a method of `theory.hardware.rounds` drafts."""
+        if method != "block-drafter" or self.of_block_s is None:
+            return self
+        return replace(self, verified_s=self.of_block_s)
 
     def kept_states(self, round_tokens: int) -> float:
         """Return the copies of its layers' states that a sequence keeps, [-], with so many tokens a round, 0: plain."""
@@ -141,6 +152,11 @@ _PRICED: Final = (
         sequence_s=4.7e-6,
         ungraphed_s=6.3e-3,
         ungraphed_decoding_s=7.2e-3,  # with what a drafted token takes
+        # The vLLM blog of 14 August 2026: rounds of DeepSeek-V4-Pro on B300, k = 5 to 7, 16 to 64 answers, leave no
+        # room for more; 43 layers of DeepSeek-V4-Flash take 104 ms from the first size without a graph on.
+        of_block_s=1e-6,
+        launch_s=2.42e-3,
+        graphed_rows=2048.0,
     ),
     # development versions of 2025, measured with gpt-oss; dense layers are those of 1.0.0
     _trtllm(version="0.21.0", norm_s=1.02e-5, expert_norm_s=1.69e-5, sequence_s=0.0, ungraphed_s=2.7e-3),

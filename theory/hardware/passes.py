@@ -19,8 +19,9 @@ from typing import Final
 from theory.hardware.engines import BLACKWELL, EngineConstants, engine_named
 from theory.hardware.formats import FORMATS, Precision
 from theory.hardware.gpu_records import Gpu
+from theory.hardware.mixers.sparse import CompressedAttention
 from theory.hardware.mixers.states import Recurrent
-from theory.hardware.shapes import Attention, Experts, FeedForward, Layers, Mixer, Shape
+from theory.hardware.shapes import Attention, Experts, FeedForward, LatentAttention, Layers, Mixer, Shape
 from theory.hardware.sharding import check_split
 from theory.hardware.sources import FittedOperators, OperatorSource
 from theory.hardware.work import Parallel, Work
@@ -53,7 +54,7 @@ class PassParts:
     sequences: float = 0.0
     """The engine's, per sequence and drafted token."""
     ungraphed: float = 0.0
-    """The engine's, per iteration outside the graphs of whole passes."""
+    """The engine's, per iteration outside the graphs of whole passes, where the GPU may wait for the host."""
 
     @property
     def seconds(self) -> float:
@@ -83,6 +84,7 @@ class PassModel:
     _reading_s: float = field(init=False, repr=False, compare=False)
     """What the engine takes more for an iteration that reads a prompt, s."""
     _between_s: float = field(init=False, repr=False, compare=False)
+    _launching_s: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_split(self.shape, self.parallel)
@@ -92,6 +94,8 @@ class PassModel:
         reading = self.engine.ungraphed_s + recurrent * self.engine.recurrent_prompt_s
         object.__setattr__(self, "_between_s", self._between() + recurrent * self.engine.recurrent_s)
         object.__setattr__(self, "_reading_s", reading)
+        sparse = sum(group.count for group in self.shape.layers if _is_sparse(group.attention))
+        object.__setattr__(self, "_launching_s", sparse * self.engine.launch_s)
 
     def seconds(self, work: Work) -> float:
         """Return the time of an iteration, s."""
@@ -121,13 +125,15 @@ class PassModel:
             totals["sums"] += parallel.pp * self.gpu.network_s + (parallel.pp - 1) * size / self.gpu.network
         prompts = shared.prompts if shared.prefill_tokens else 0.0
         read, scored = shared.sequences + prompts, shared.sequences * shared.tokens + prompts
+        head = self.operators.product(scored, self.shape.vocab / self.parallel.tp, self.shape.hidden, _BF16)
+        streams, layers = self._streams(shared.rows), self._between_s
         return PassParts(
             **totals,
-            head=self.operators.product(scored, self.shape.vocab / self.parallel.tp, self.shape.hidden, _BF16),
-            streams=self._streams(shared.rows),
-            layers=self._between_s,
+            head=head,
+            streams=streams,
+            layers=layers,
             sequences=self.engine.sequence_s * read + self.engine.verified_s * shared.sequences * (shared.tokens - 1.0),
-            ungraphed=self._outside_graphs(shared),
+            ungraphed=self._outside_graphs(shared, sum(totals.values()) + head + streams + layers),
         )
 
     def _streams(self, rows: float) -> float:
@@ -148,12 +154,13 @@ class PassModel:
         )
         return self.shape.norms * layers * (self.engine.blackwell if self.gpu.name in BLACKWELL else 1.0)
 
-    def _outside_graphs(self, work: Work) -> float:
-        """What the engine takes for an iteration outside its graphs, s."""
-        reading = self.reading_seconds(work.prefill_tokens)
-        if (work.tokens > 1.0 and self._widened) or work.rows > self.engine.graphed_rows:
-            return max(reading, self.engine.ungraphed_decoding_s or self.engine.ungraphed_s)
-        return reading
+    def _outside_graphs(self, work: Work, computing: float) -> float:
+        """What the engine takes for an iteration outside its graphs, which a GPU computes in so many seconds, s."""
+        most, decoding = self.engine.graphed_rows, work.sequences * work.tokens
+        outside = self.reading_seconds(work.prefill_tokens)
+        if (work.tokens > 1.0 and self._widened) or decoding > most:
+            outside = max(outside, self.engine.ungraphed_decoding_s or self.engine.ungraphed_s)
+        return max(outside, self._launching_s - computing) if work.rows > most else outside
 
     @property
     def _widened(self) -> bool:
@@ -302,6 +309,11 @@ class PassModel:
             cache_bytes=cache_bytes,
             window=window,
         )
+
+
+def _is_sparse(mixer: Mixer) -> bool:
+    latent = isinstance(mixer, LatentAttention) and mixer.selection is not None
+    return latent or isinstance(mixer, CompressedAttention)
 
 
 def _attending(work: Work) -> list[tuple[float, float, float, bool]]:

@@ -60,7 +60,8 @@ def runs_out(world: World, configuration: Configuration, split: Split, sequences
     sequences : in the batch, > 0.
     context : cached tokens of each, mean.
     """
-    model = world.cost(world.deployment.target, split).model
+    cost = world.round_cost(configuration, split)
+    model = (cost.target if isinstance(cost, RoundCost) else cost).model
     work = Work(sequences=sequences, tokens=world.passes(configuration).rows, context=context)
     parts = model.parts(work)
     seconds: dict[Limit, float] = {
@@ -69,7 +70,6 @@ def runs_out(world: World, configuration: Configuration, split: Split, sequences
         "links": parts.sums,
         "host": parts.layers + parts.sequences + parts.ungraphed,
     }
-    cost = world.round_cost(configuration, split)
     if isinstance(cost, RoundCost):
         seconds["draft"], engine = cost.rounds.besides(sequences, configuration.k2, context)
         seconds["host"] += engine

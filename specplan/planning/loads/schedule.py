@@ -7,9 +7,9 @@ taken whose k rises least often with the batch, then the one that changes least 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from calibrate.token_acceptance.schedule import Schedule
 from sim.configuration import PLAIN, Configuration
@@ -165,22 +165,14 @@ def smoothed(rates: Sequence[Sequence[float]], noise: float) -> list[int]:
     >>> smoothed([[1.0, 1.5], [1.0, 0.9], [1.0, 1.5]], 0.02)
     [1, 0, 1]
     """
-    paths: dict[int, _Path] = {}
+    paths: dict[int, tuple[int, int, int, list[int]]] = {-1: (0, 0, 0, [])}
     for row in rates:
         near = [place for place, rate in enumerate(row) if rate >= max(row) * (1.0 - noise)]
-        paths = {place: min(_extended(paths, place)) for place in near}
+        paths = {
+            place: min(
+                (rises + (place > last), changes + (place != last), total + place, [*path, place])
+                for last, (rises, changes, total, path) in paths.items()
+            )
+            for place in near
+        }
     return min(paths.values())[3]
-
-
-_Path: TypeAlias = tuple[int, int, int, list[int]]
-"""Rises, changes and the sum of places so far, and the places."""
-
-
-def _extended(paths: Mapping[int, _Path], place: int) -> list[_Path]:
-    """The paths so far, each with one more place."""
-    if not paths:
-        return [(0, 0, place, [place])]
-    return [
-        (rises + (place > last), changes + (place != last), total + place, [*path, place])
-        for last, (rises, changes, total, path) in paths.items()
-    ]

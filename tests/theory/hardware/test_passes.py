@@ -14,6 +14,7 @@ from theory.errors import ParameterError
 from theory.hardware.engines import ENGINES, EngineConstants, engine_named
 from theory.hardware.formats import Precision
 from theory.hardware.gpus import GPUS, gpu_named
+from theory.hardware.mixers.sparse import Selection
 from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Dense, Layers
 from theory.hardware.work import Parallel, Work
@@ -191,9 +192,37 @@ def test_passes_of_more_tokens_than_graphs_were_captured_for_are_outside_them() 
     assert replace(model, engine=engine_named("vllm")).parts(beyond).ungraphed == 0.0
 
 
+def test_a_gpu_waits_for_the_host_that_starts_kernels_of_sparse_attention_one_by_one() -> None:
+    engine = replace(engine_named("vllm"), graphed_rows=512.0)
+    chooses = replace(LATENT, selection=Selection(heads=4, dim=128, entries=512, key_bytes=132.0))
+    dense, sparse = (
+        PassModel(gpu=gpu_named("H200"), shape=shape_of_layers(replace(QWEN3_8B, attention=one)), engine=engine)
+        for one in (LATENT, chooses)
+    )
+    launching = QWEN3_8B.count * engine.launch_s
+    for work, waits in (
+        (Work(sequences=64.0, tokens=8.0), False),
+        (Work(sequences=64.0, tokens=8.01), True),
+        (Work(sequences=64.0, tokens=7.0, prefill_tokens=65.0), True),
+    ):
+        parts = sparse.parts(work)
+        assert (parts.seconds - parts.sequences == pytest.approx(launching, rel=1e-9)) == waits
+        assert dense.parts(work).seconds < launching
+    full = Work(sequences=0.0, prefill_tokens=1e6)  # the GPU has enough to do
+    assert sparse.parts(full).ungraphed == sparse.reading_seconds(1e6)
+
+
+def test_drafts_of_blocks_are_verified_as_the_engine_does_those() -> None:
+    engine = engine_named("vllm")
+    assert engine.verifying("block-drafter").verified_s == engine.of_block_s
+    assert engine.verifying("eagle") is engine
+    assert engine_named("sglang").verifying("block-drafter") is engine_named("sglang")
+
+
 @given(models, works)
 def test_an_iteration_that_reads_prompts_leaves_the_graphs(model: PassModel, work: Work) -> None:
     dp = model.parallel.dp
+    model = replace(model, engine=replace(model.engine, graphed_rows=math.inf))
     shares = [
         model.parts(replace(work, prefill_tokens=n * dp, prompts=float(dp))).ungraphed
         for n in (0.0, 32.0, 128.0, 8192.0)
