@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from specplan.worlds.memory import MOST_TP
 from theory.errors import ParameterError
-from theory.hardware.mixers.states import Recurrent
-from theory.hardware.shapes import Attention, Experts
+from theory.hardware.shapes import Experts
 from theory.hardware.sharding import check_split
 from theory.hardware.work import Parallel
 
@@ -110,7 +109,7 @@ def arrangements(
             yield Arrangement(tp=width, replicas=replicas, drafting=drafting, own_gpus=own)
     if drafting == "none" and not tp:
         for width in _powers(deployment.gpus):
-            if _wants_copies(deployment.target, width):
+            if _has_copies(deployment.target, width):
                 yield Arrangement(tp=width, dp=width, replicas=deployment.gpus // width)
 
 
@@ -119,20 +118,10 @@ def _powers(gpus: int) -> list[int]:
     return [2**i for i in range(MOST_TP.bit_length()) if 2**i <= min(gpus, MOST_TP)]
 
 
-def _wants_copies(model: ServedModel, gpus: int) -> bool:
-    """Whether a mixture gains by copies of its attention: where a split repeats what is cached, or is not allowed.
-
-    Latent attention caches one vector for all heads, which every GPU of a split keeps; so it is with heads of keys and
-    values where there are fewer than GPUs.
-    """
-    shape = model.facts.shape
-    if gpus == 1 or not shape.has_experts:
-        return False
-    if any(isinstance(g.feed_forward, Experts) and g.feed_forward.count % gpus for g in shape.layers):
-        return False
-    cached = [group.attention for group in shape.layers if not isinstance(group.attention, Recurrent)]
-    repeated = any(not isinstance(mixer, Attention) or mixer.kv_heads < gpus for mixer in cached)
-    return repeated or not _allowed(model, gpus)
+def _has_copies(model: ServedModel, gpus: int) -> bool:
+    """Whether a mixture may run with copies of its attention: its experts are dealt out whole, as many to each GPU."""
+    experts = [g.feed_forward for g in model.facts.shape.layers if isinstance(g.feed_forward, Experts)]
+    return gpus > 1 and bool(experts) and not any(one.count % gpus for one in experts)
 
 
 def splits(model: ServedModel, gpus: int) -> list[int]:

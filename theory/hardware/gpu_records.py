@@ -250,6 +250,8 @@ SHEETS: Final[Mapping[str, DataSheet]] = MappingProxyType(
         "NVIDIA RTX A5000": _sheet(24564, 0.768, 111.1),
         "NVIDIA RTX A6000": _sheet(49140, 0.768, 154.8),
         "NVIDIA RTX 6000 Ada": _sheet(49140, 0.96, 364, 728),
+        "NVIDIA RTX PRO 4000": _sheet(24467, 0.672, 156, 312, 623, link=128),
+        "NVIDIA RTX PRO 4500": _sheet(32623, 0.896, 211, 422, 844, link=128),
         "NVIDIA RTX PRO 5000": _sheet(48935, 1.344, 258, 516, 1032, link=128),
         "NVIDIA RTX PRO 6000": _sheet(97887, 1.792, 500, 1000, 2000, link=128),
         "NVIDIA RTX PRO 6000 Max-Q": _sheet(97887, 1.792, 439, 878, 1755, link=128),

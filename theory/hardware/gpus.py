@@ -234,9 +234,12 @@ _BRIDGED: Final[Mapping[str, float]] = {
 }
 """GPUs whose links join two of them: over more, sums take the bus, of so many GB/s in both directions."""
 
-_ALL_SLOWER: Final[Mapping[str, float]] = dict.fromkeys(("AMD MI300X", "AMD MI325X"), 1.9)
-"""All times over the H100's, scaled by the data sheets, in vLLM and SGLang, [-]: from eleven rates of four models on
-MI300X (Qwen3-8B, Gemma-4-31B, gpt-oss-120b, MiniMax-M2.7; VALIDATION.md), each model counting alike."""
+_ALL_SLOWER: Final[Mapping[str, float]] = dict.fromkeys(("AMD MI300X", "AMD MI325X"), 1.5)
+"""All times but those of routed experts over the H100's, scaled by the data sheets, in vLLM and SGLang, [-]: from 32
+rates of six dense models on MI300X in six reports (VALIDATION.md), each model counting alike; one by one 1.2 to 1.9."""
+_EXPERTS_SLOWER: Final[Mapping[str, float]] = dict.fromkeys(_ALL_SLOWER, 3.0)
+"""The same of routed experts, whose kernels are not tuned there: from MiniMax-M2.7, gpt-oss-120b, Ling-3.0-flash and a
+mixture that an H200 serves 2.7 times as fast; one by one 2 to 5."""
 _SLOWER: Final[Mapping[str, float]] = {**dict.fromkeys(("AMD MI350X", "AMD MI355X"), 1.17), **_ALL_SLOWER}
 """Fixed times of kernels over the H100's, [-]: 1.17 is fitted to DeepSeek-R1 on MI355X, served by ATOM (ten times per
 token of ROCm/ATOM#409, off by 9 % with 1 and by 5 % so). DeepSeek-V3.2 there (ROCm/ATOM#750), not fitted, is off by
@@ -260,9 +263,9 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
     slower, all_slower = _SLOWER.get(name, 1.0), _ALL_SLOWER.get(name, 1.0)
     memory, link = sheet.bandwidth / known.bandwidth / all_slower, sheet.link / known.link / all_slower
 
-    def arithmetic(of: str, than: str = like) -> float:
+    def arithmetic(of: str, than: str = like, slower: float = all_slower) -> float:
         of = of.removesuffix("-block")
-        return sheet.rate(of) / SHEETS[than].rate(of) * _share(name, than) / all_slower
+        return sheet.rate(of) / SHEETS[than].rate(of) * _share(name, than) / slower
 
     def product(of: str, rates: ProductRates) -> ProductRates:
         # fp4 by what fp8 gains: products on B300 and GB300 are 1.08 and 1.22 times as fast as on B200, not 1.5 and 1.67
@@ -279,7 +282,9 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
             found |= {n: _times(rates, **faster) for n, rates in _SUMS["NVIDIA L40S"].items() if n > 2}
         return found
 
-    of_experts = {"overhead_s": slower, "bandwidth": memory, "activation_bandwidth": memory}
+    untuned = _EXPERTS_SLOWER.get(name, 1.0)
+    reached = memory * all_slower / untuned
+    of_experts = {"overhead_s": max(slower, untuned), "bandwidth": reached, "activation_bandwidth": reached}
     other = like if like in _LATENT else "NVIDIA H100 SXM"
     states = like if like in _STATES else other
     reading = sheet.bandwidth / SHEETS[other].bandwidth / all_slower
@@ -310,7 +315,9 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
             bandwidth=reading,
         ),
         streams=_times(_STREAMS[other], overhead_s=slower, bandwidth=reading),
-        experts={of: _times(rates, rate=arithmetic(of), **of_experts) for of, rates in _EXPERTS[like].items()},
+        experts={
+            of: _times(rates, rate=arithmetic(of, slower=untuned), **of_experts) for of, rates in _EXPERTS[like].items()
+        },
         sums=sums(_SUMS[like]),
         fused_sums=sums(_FUSED_SUMS.get(like, {})),
         fitted=name == like,

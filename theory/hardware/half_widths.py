@@ -86,8 +86,9 @@ of aiconfigurator-core that nothing was fitted to, err by 1.14 (95 %, A100), and
 _UNSERVED: Final = 1.5
 """Factor where only operators were measured on the GPU: of times per token with a GPU left out, 0.30 to 0.37."""
 _TIMED: Final = 0.31
-"""The least there, gains apart: 22 rates on RTX PRO 6000 and four on L40S, not fitted, are off by so much at most, one
-by more with two GPUs without NVLink (VALIDATION.md)."""
+"""The least there, gains apart, and of tokens per second on all fitted GPUs: 22 rates on RTX PRO 6000 and four on L40S,
+not fitted, are off by so much at most, one by more with two GPUs without NVLink; of 119 others' rates on the served
+GPUs, each model counting alike, 95 % are off by at most 0.27 (dense) and 0.32 (VALIDATION.md)."""
 _UNKNOWN: Final = 0.5
 """The least where no measured row tells: of layers that `theory.hardware.shapes.Shape.unmeasured` names, and over
 several machines; over slow links speculation was reported to lose (vllm-project/vllm#44697)."""
@@ -97,8 +98,8 @@ others measured, each GPU counting alike (VALIDATION.md, "From names"); Kimi-K3 
 _VOLTA: Final = 0.8
 """The same before Ampere, whose attention is another kernel's: four rates on one V100 are off by 0.07 to 0.71."""
 _AMD: Final = 0.8
-"""The least on AMD's GPUs: of the eleven rates that `gpus` has a factor from, one is off by 0.82, the others by 0.3 at
-most; MiniMax-M3 on MI355X in SGLang, not fitted, takes twice the time that is predicted."""
+"""The least on AMD's GPUs: of the rates that `gpus` has factors from, one is off by 0.77, the others by 0.36 at most;
+MiniMax-M3 on MI355X in SGLang, not fitted, takes twice the time that is predicted."""
 _SOFTWARE: Final = 1.0
 """The same where they widen weights in fp4 by software: gpt-oss on MI300X and Strix Halo is off by up to 0.97."""
 _SERVED: Final = frozenset({"NVIDIA H100 SXM", "NVIDIA H200 SXM", "NVIDIA B200 SXM", "NVIDIA A100 SXM"})
@@ -128,9 +129,11 @@ def half_width(quantity: str, model: PassModel, work: Work | None = None) -> flo
     if unknown or scaled:
         least = 0.0 if quantity == GAIN or not scaled else _scaled(model.gpu, weights)
         return max(known * (2.0 if quantity == GAIN else 1.0), unknown, least)
-    if model.gpu.name in _SERVED:
-        return known
-    return max(_UNSERVED * known, 0.0 if quantity == GAIN else _TIMED)
+    served = model.gpu.name in _SERVED
+    return max(
+        known if served else _UNSERVED * known,
+        0.0 if quantity == GAIN or (served and quantity != THROUGHPUT) else _TIMED,
+    )
 
 
 def _scaled(gpu: Gpu, weights: Format) -> float:

@@ -35,6 +35,9 @@ are widened in registers. From plain decoding of an 8B model with an fp8 cache o
 _SHORT_PROMPT: Final = 128.0
 """Prompt tokens of an iteration below which it takes less time outside graphs, in proportion: a step of Qwen3-32B on
 two H100, which reads a few tens of new tokens, takes 6 ms besides its tokens. Prompts of 190 take all of it."""
+_NARROW: Final = 512.0
+"""Columns of an expert on a GPU up to which the kernel that lays rows out in blocks is passed over for one that does
+not (vLLM's ``_valid_deep_gemm``, 0.10.2 to 0.28: "disabled for N <= 512")."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +245,7 @@ class PassModel:
         rows = batch.rows
         weights = self.precision.expert_format
         in_blocks = weights.name == "fp8-block"
+        laid_out = in_blocks and experts.intermediate / self.parallel.expert_tp > _NARROW
         seconds = self.operators.experts(
             experts,
             hidden=experts.latent or self.shape.hidden,
@@ -250,7 +254,7 @@ class PassModel:
             ep=self.parallel.ep,
             expert_tp=self.parallel.expert_tp,
             weights=weights,
-            padding=self.engine.padding if in_blocks else 0.0,
+            padding=self.engine.padding if laid_out else 0.0,
         )
         ep, own_kernels = self.parallel.ep, in_blocks or weights.arithmetic == "fp4"
         if own_kernels or ep == 1 or self.gpu.name not in BLACKWELL:

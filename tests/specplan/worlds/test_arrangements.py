@@ -83,18 +83,22 @@ def test_experts_in_blocks_of_128_are_dealt_out_whole_where_parts_would_break_bl
     ("name", "copies"),
     [
         ("deepseek-ai/DeepSeek-R1", ["DP 8 EP 8"]),  # latent attention: each GPU of a split keeps all that is cached
-        ("Qwen/Qwen3-235B-A22B-FP8", ["DP 8 EP 8"]),  # 4 heads of keys and values
-        ("openai/gpt-oss-120b", []),  # 8 of them
+        ("openai/gpt-oss-120b", ["DP 8 EP 8"]),  # as TensorRT-LLM's performance overview runs it, though heads split
+        ("mistralai/Mixtral-8x7B-v0.1", ["DP 8 EP 8"]),
         ("Qwen/Qwen3-32B", []),  # no experts
     ],
 )
-def test_mixtures_have_copies_of_their_attention_where_a_split_repeats_what_is_cached(
-    name: str, copies: list[str]
-) -> None:
+def test_mixtures_may_have_copies_of_their_attention(name: str, copies: list[str]) -> None:
     wanted = deployment(target=name, gpus=8)
     found = [one for one in arrangements(wanted, "none") if one.tp == 8]
     assert [one.text for one in found if one.dp > 1] == copies
     assert not any(one.dp > 1 for one in arrangements(wanted, "none", tp=8)), "a given --tp is tensor parallelism"
+
+
+def test_experts_that_do_not_divide_are_not_dealt_out_whole() -> None:
+    qwen = model("Qwen/Qwen1.5-MoE-A2.7B")  # 60 experts
+    found = arrangements(replace(deployment(gpus=8), target=qwen), "none")
+    assert [one.text for one in found if one.dp > 1] == ["4 x DP 2 EP 2", "2 x DP 4 EP 4"]
 
 
 def test_only_what_no_machine_holds_is_dealt_out_to_stages() -> None:

@@ -271,3 +271,15 @@ def test_only_experts_in_block_wise_fp8_are_padded() -> None:
         padded = replace(model, engine=replace(model.engine, padding=127.0))
         work = Work(sequences=8.0)
         assert (padded.seconds(work) > model.seconds(work)) == more
+
+
+def test_experts_of_few_columns_are_not_padded() -> None:
+    """DeepSeek-R1 has 2,048: 256 on each of 8 GPUs that share an expert, all where whole ones are dealt out."""
+    experts = replace(MIXTURE, count=256, per_token=8, intermediate=2048)
+    shape = shape_of_layers(Layers(count=58, attention=HEADS, feed_forward=experts), hidden=7168)
+    for parallel, more in ((Parallel(tp=8), False), (Parallel(tp=8, ep=8), True)):
+        model = PassModel(
+            gpu=gpu_named("H200"), shape=shape, precision=Precision(weights="fp8-block"), parallel=parallel
+        )
+        padded = replace(model, engine=replace(model.engine, padding=127.0))
+        assert (padded.seconds(Work(sequences=8.0)) > model.seconds(Work(sequences=8.0))) == more
