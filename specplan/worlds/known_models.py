@@ -7,6 +7,7 @@ names. Models that are not modelled stand in it with their type alone, so that t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
@@ -24,6 +25,7 @@ _PLAIN: Final = "-bf16"
 _SUFFIXES: Final[Mapping[str, Mapping[str, Any]]] = {
     "-fp8": {"quant_method": "modelopt", "quant_algo": "FP8"},
     "-fp8-dynamic": {"quant_method": "modelopt", "quant_algo": "FP8"},
+    "-fp8-block": {"quant_method": "fp8", "weight_block_size": [128, 128]},
     "-awq": {"quant_method": "awq", "bits": 4},
     "-awq-int4": {"quant_method": "awq", "bits": 4},
     "-awq-4bit": {"quant_method": "awq", "bits": 4},
@@ -34,28 +36,29 @@ _SUFFIXES: Final[Mapping[str, Mapping[str, Any]]] = {
     "-quantized.w8a8": {"quant_method": "gptq", "bits": 8},
     "-w4a16": {"quant_method": "gptq", "bits": 4},
     "-int4": {"quant_method": "gptq", "bits": 4},
+    "-int4-autoround": {"quant_method": "gptq", "bits": 4},
     "-int8": {"quant_method": "gptq", "bits": 8},
     "-fp8-kv": {"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_quant_algo": "FP8"},
     "-nvfp4": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
     "-nvfp4-v2": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
+    "-nvfp4a16": {"quant_method": "modelopt", "quant_algo": "W4A16_NVFP4"},
     "-fp4": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
     "-fp4-v2": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
     "-mxfp4": {"quant_method": "modelopt", "quant_algo": "MXFP4"},
+    "-mxfp4-preview": {"quant_method": "modelopt", "quant_algo": "MXFP4"},
     "-mxfp8": {"quant_method": "modelopt", "quant_algo": "MXFP8"},
     _PLAIN: {},
 }
 _QUANTISED: Final = tuple(ending for ending, quantisation in _SUFFIXES.items() if quantisation)
 
-_ELSEWHERE: Final[Mapping[str, str]] = {
-    "-gguf": "llama.cpp's files",
-    "-unsloth-bnb-4bit": "bitsandbytes' format",
-    "-bnb-4bit": "bitsandbytes' format",
-    "-mlx-4bit": "MLX's format",
-    "-mlx-8bit": "MLX's format",
-    "-4bit": "MLX's format",
-    "-8bit": "MLX's format",
-}
+_ELSEWHERE: Final = (
+    (re.compile(r"(-qat)?(-q\d\w*)?-gguf$"), "llama.cpp's files"),
+    (re.compile(r"(-unsloth)?-bnb-\dbit$"), "bitsandbytes' format"),
+    (re.compile(r"(-qat)?(-mlx)?-\dbit(-dwq)?$"), "MLX's format"),
+)
 """Endings of copies for other engines, or by kernels whose times nobody gave."""
+_ORGANISATION: Final = re.compile(r"(?<=/)[^/_]+_")
+"""What stands before the name in copies that are named after both, as ``bartowski/Qwen_Qwen3-8B-GGUF``."""
 _NVIDIA: Final = {"kv_cache_quant_algo": "FP8"}
 """What NVIDIA's quantised checkpoints say besides (``hf_quant_config.json``): their cache is in fp8."""
 _BLOCK_FP8: Final[Mapping[str, Any]] = {"quant_method": "fp8", "weight_block_size": [128, 128]}
@@ -116,8 +119,9 @@ def known_config(name: str) -> tuple[str, dict[str, Any]]:
                 config["quantization_config"] = {"ignore": published.get("ignore", []), **said}
             return known + name.strip()[-len(ending) :], config
     asked_of = asked.partition(":")[0]  # behind it, which file of several
-    for ending, whose in _ELSEWHERE.items():
-        base = _unquantised(asked_of.removesuffix(ending)) if asked_of.endswith(ending) else None
+    for form, whose in _ELSEWHERE:
+        copied = form.sub("", asked_of)
+        base = _unquantised(copied) or _unquantised(_ORGANISATION.sub("", copied)) if copied != asked_of else None
         if base is not None:
             rule = f"is in {whose}, whose times are not modelled; the nearest question that can be answered: a plan of "
             raise ParameterError(

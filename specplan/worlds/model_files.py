@@ -248,7 +248,7 @@ def draft_head(target: ModelFacts, method: str) -> ModelFacts:
                 "method", method, f"needs layers for further tokens, which {target.name} does not have"
             )
         family = FAMILIES.get(target.architecture)
-        head = further_layers_of(shape, 1, light=family is not None and family.light_further)
+        head = further_layers_of(shape, 1, kind="last" if family is None else family.further)
     elif method in ("eagle", "eagle3"):
         head = usual_head(shape, method)
     else:

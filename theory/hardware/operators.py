@@ -55,7 +55,7 @@ _WIDENED_RATE: Final = 0.77
 
 
 _SCANNED: Final = 0.75
-"""Bandwidth that Mamba-2's kernels reach on states, over that of delta nets, [-]: nobody measured them one by one; from
+"""Bandwidth that Mamba's kernels reach on states, over that of delta nets, [-]: nobody measured them one by one; from
 served Nemotron-Nano-v2 of 9B and 12B on H100 (vLLM 0.11.1: 0.69 and 0.86, one by one)."""
 
 
@@ -187,11 +187,12 @@ def latent_seconds(
         read = rows * (entries * attention.cached) * cache_bytes
         attended = rows * (2.0 * heads * entries * (attention.cached + attention.cache_rank))
     else:
-        read = sequences * (context + tokens) * attention.cached * cache_bytes
+        earlier, seen = attention.read(context), attention.read(seen)
+        read = sequences * (earlier + tokens) * attention.cached * cache_bytes
         compressed = 2.0 * rows * heads * seen * (attention.cached + attention.cache_rank)
         key_dim, value_dim = attention.nope_dim + attention.rope_dim, attention.value_dim
         expanded = 2.0 * rows * heads * seen * (key_dim + value_dim)
-        expanded += 2.0 * sequences * context * attention.cache_rank * heads * (attention.nope_dim + value_dim)
+        expanded += 2.0 * sequences * earlier * attention.cache_rank * heads * (attention.nope_dim + value_dim)
         attended = min(compressed, expanded)
     overhead += rates.quantised_s if weights.bytes_per_number < _ACTIVATION else 0.0
     return overhead + projected + read / rates.cache_bandwidth + attended / rates.attention_rate
@@ -219,7 +220,7 @@ def recurrent_seconds(gpu: Gpu, layer: Recurrent, *, tp: int, sequences: float, 
     numbers = layer.key_dim * layer.value_dim
     if prompts:
         return rates.prompt_s + tokens * numbers * math.sqrt(math.hypot(heads**2, rates.heads**2)) / rates.rate
-    bandwidth = rates.bandwidth * (_SCANNED if layer.kind == "mamba2" else 1.0)
+    bandwidth = rates.bandwidth * (_SCANNED if layer.kind in ("mamba1", "mamba2") else 1.0)
     return rates.overhead_s + (1.0 + tokens) * layer.state_bytes * heads * numbers / bandwidth
 
 

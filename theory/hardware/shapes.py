@@ -19,6 +19,7 @@ from theory.hardware.mixers.states import Recurrent
 __all__ = ["Attention", "Dense", "Experts", "FeedForward", "LatentAttention", "Layers", "Mixer", "Shape"]
 
 _EMBEDDING_BYTES = 2.0  # embeddings and the head stay in bf16
+_CONVOLVED_BYTES = 2.0  # so do the tokens that short convolutions keep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +42,14 @@ class Attention:
     """Whether keys and values are another model's or an earlier layer's, so that none are made or kept."""
     selection: Selection | None = None
     """Which cached tokens are read; None: all, or the window."""
+    relative: int = 0
+    """Numbers of a head that a bias by distance is made of, a further product (Inkling); 0: positions turn the keys."""
+    convolved: int = 0
+    """Numbers that short convolutions beside it keep of a sequence, over all GPUs (Inkling); 0: there are none."""
 
     def __post_init__(self) -> None:
         flags = ("gated", "values_are_keys", "shared", "selection")
-        check_counts(self, optional=("window", "value_dim"), skipped=flags)
+        check_counts(self, optional=("window", "value_dim", "relative", "convolved"), skipped=flags)
         if self.heads % self.kv_heads:
             raise ParameterError("heads", self.heads, f"must be a multiple of kv_heads={self.kv_heads}")
 
@@ -61,7 +66,8 @@ class Attention:
         """Columns of the input's products on one of ``tp`` GPUs, and rows of the output's."""
         heads, kv_heads = self.heads / tp, 0.0 if self.shared else max(self.kv_heads / tp, 1.0)
         cached = kv_heads * (self.head_dim + (0 if self.values_are_keys else self._values))
-        return heads * (self.head_dim + (self._values if self.gated else 0)) + cached, heads * self._values
+        queries = self.head_dim + (self._values if self.gated else 0) + self.relative
+        return heads * queries + cached, heads * self._values
 
     def parameters_on(self, hidden: int, tp: int) -> float:
         """Weights of one layer on one of ``tp`` GPUs."""
@@ -70,10 +76,12 @@ class Attention:
 
     def held(self, context: float, tp: int = 1, cache_bytes: float = 2.0, copies: float = 1.0) -> float:
         """Bytes that a sequence of ``context`` tokens takes on one of ``tp`` GPUs, which keeps a head at least, B."""
-        index = 0.0 if self.selection is None else self.selection.held(context)
+        beside = _CONVOLVED_BYTES * self.convolved * copies / tp
+        if self.selection is not None:
+            beside += self.selection.held(context)
         share = 0.0 if self.shared else max(self.kv_heads / tp, 1.0) / self.kv_heads
         kept = context if self.window is None else min(context, float(self.window))
-        return self.kv_heads * (self.head_dim + self._values) * share * kept * cache_bytes + index
+        return self.kv_heads * (self.head_dim + self._values) * share * kept * cache_bytes + beside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +100,12 @@ class LatentAttention:
     gated: bool = False
     """Whether outputs have a gate, which is a further product of the hidden state."""
     selection: Selection | None = None
-    """Which cached tokens are read; None: all."""
+    """Which cached tokens are read; None: all, or the window."""
+    window: int | None = None
+    """Cached tokens that a new one looks back at, at most; None: all."""
 
     def __post_init__(self) -> None:
-        check_counts(self, optional=("query_rank", "rope_dim"), skipped=("gated", "selection"))
+        check_counts(self, optional=("query_rank", "rope_dim", "window"), skipped=("gated", "selection"))
 
     @property
     def cached(self) -> int:
@@ -113,12 +123,14 @@ class LatentAttention:
 
     def read(self, context: float) -> float:
         """Cached tokens that a new token reads."""
-        return context if self.selection is None else min(context, float(self.selection.entries))
+        entries = self.window if self.selection is None else self.selection.entries
+        return context if entries is None else min(context, float(entries))
 
     def held(self, context: float, tp: int = 1, cache_bytes: float = 2.0, copies: float = 1.0) -> float:
         """Bytes that a sequence of ``context`` tokens takes on every GPU, B: one vector of a token is for all heads."""
         index = 0.0 if self.selection is None else self.selection.held(context)
-        return self.cached * context * cache_bytes + index
+        kept = context if self.window is None else min(context, float(self.window))
+        return self.cached * kept * cache_bytes + index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,13 +284,22 @@ class Shape:
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
-        """What no measured row has: kinds of states, products that mix streams, embeddings per layer, idle experts."""
+        """What no measured row has.
+
+        Kinds of states, products that mix streams, embeddings per layer, experts that compute nothing, short
+        convolutions beside attention, windows on latent attention.
+        """
         kinds = [group.attention for group in self.layers]
         states = {one.kind: f"layers of {one.kind}" for one in kinds if isinstance(one, Recurrent) and not one.measured}
         streams = ("residual streams mixed by products",) if self.stream_rank else ()
         idle = any(isinstance(group.feed_forward, Experts) and group.feed_forward.idle for group in self.layers)
-        tables = ("embeddings per layer",) if self.tables else ()
-        return (*states.values(), *streams, *tables, *(("experts that compute nothing",) if idle else ()))
+        told = {
+            "embeddings per layer": self.tables > 0,
+            "experts that compute nothing": idle,
+            "short convolutions beside attention": any(getattr(one, "convolved", 0) for one in kinds),
+            "windows on latent attention": any(isinstance(one, LatentAttention) and one.window for one in kinds),
+        }
+        return (*states.values(), *streams, *(what for what, has in told.items() if has))
 
     @property
     def mixing(self) -> str:

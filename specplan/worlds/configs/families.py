@@ -35,11 +35,13 @@ class Family:
     mixture: bool | None = False
     """Whether its files describe a mixture of experts; None: those do that name experts."""
     mixing: Literal[
-        "attention", "gated-delta", "kda", "mamba2", "lightning", "bailing", "convolution", "compressed"
+        "attention", "gated-delta", "kda", "mamba1", "mamba2", "lightning", "bailing", "convolution", "compressed"
     ] = "attention"
     """Of the layers that are not full attention: what mixes tokens; ``bailing``: delta or lightning attention."""
     paired: bool = True
     """Whether each layer mixes tokens and has a feed-forward part; else it has one of both (Nemotron-H)."""
+    beside: bool = False
+    """Whether each layer keeps a state beside its attention, both of the same input (Falcon-H1)."""
     doubled: bool = False
     """Whether a layer attends twice, each time with a dense layer behind it, and has its experts beside the second."""
     index: bool = False
@@ -52,9 +54,9 @@ class Family:
     """Whether all tokens pass a dense layer beside the routed experts, of ``intermediate_size`` columns."""
     cache: Literal["bf16", "fp8"] = "bf16"
     """Format of the cache where neither file nor user says it: what engines take for this architecture."""
-    light_further: bool = False
-    """Whether layers for further tokens have windowed attention and a dense feed-forward part (vLLM, ``mimo_v2_mtp``);
-    else those of the last layer that attends."""
+    further: Literal["last", "windowed", "dense"] = "last"
+    """Attention and feed-forward part of layers for further tokens: those of the last layer that attends; windowed
+    attention and a dense part (vLLM, ``mimo_v2_mtp``); full attention and a dense part (Inkling)."""
     latent: bool = False
 
     scaled_context: bool = False
@@ -129,11 +131,27 @@ _LFM2 = Family(
 _GEMMA4 = Family(tied=True, mixture=None, dense_beside=True, norms=4, scaled_context=True)
 # its file does not count the layers for further tokens, of which vLLM drafts with one
 _MIMO2 = Family(
-    mixture=True, unequal=True, light_further=True, defaults={"n_shared_experts": 0, "num_nextn_predict_layers": 1}
+    mixture=True, unequal=True, further="windowed", defaults={"n_shared_experts": 0, "num_nextn_predict_layers": 1}
 )
 _STEP35 = Family(mixture=True, windows="all", defaults={"n_shared_experts": 0})
 _MINIMAX_M3 = Family(mixture=True, expert_size="intermediate_size")
 _DEEPSEEK_V4 = Family(mixing="compressed", mixture=True, norms=2, cache="fp8")
+_SANDWICH = Family(mixture=True, gated_attention=True, norms=4)
+_INKLING = Family(
+    mixture=True, expert_size="intermediate_size", further="dense",
+    defaults={"sliding_window_size": 512, "sconv_kernel_size": 4, "d_rel": 16},
+)  # fmt: skip
+_DOTS3 = replace(_DEEPSEEK, index=True, defaults={
+    "first_k_dense_replace": 1, "moe_layer_freq": 1, "swa_num_attention_heads": 64, "swa_q_lora_rank": 1024,
+    "swa_kv_lora_rank": 1024, "swa_qk_nope_head_dim": 192, "swa_qk_rope_head_dim": 64, "swa_v_head_dim": 128,
+})  # fmt: skip
+_JAMBA = Family(
+    mixing="mamba1", mixture=None, expert_size="intermediate_size",
+    defaults={
+        "attn_layer_period": 8, "attn_layer_offset": 4, "expert_layer_period": 2, "expert_layer_offset": 1,
+        "mamba_d_state": 16, "mamba_expand": 2,
+    },
+)  # fmt: skip
 
 FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
     {
@@ -141,8 +159,9 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         **dict.fromkeys(("olmo", "mimo", "exaone", "ministral3"), _DENSE),
         **dict.fromkeys(("glm4", "glm4v_text", "olmo2"), Family(norms=4)),
         **dict.fromkeys(("hunyuan_v1_dense", "iquestcoder", "k2_horizon", "nemotron-nas", "cwm"), _DENSE),
-        **dict.fromkeys(("ernie4_5", "smollm3", "cohere"), _TIED),
-        **dict.fromkeys(("arcee", "apertus", "nemotron", "phi"), _UNGATED),
+        **dict.fromkeys(("ernie4_5", "smollm3", "cohere", "granite_swa"), _TIED),
+        **dict.fromkeys(("arcee", "apertus", "apertus1p5_text", "jais2", "nemotron", "phi"), _UNGATED),
+        **dict.fromkeys(("youtu", "minicpm3"), Family(latent=True, tied=True)),
         "starcoder2": Family(gated=False, tied=True, windows="all"),
         "gemma": Family(tied=True, defaults={"head_dim": 256}),
         "gemma2": _GEMMA2,
@@ -158,7 +177,7 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         "qwen2_moe": replace(_EXPERTS, windows="switch"),
         **dict.fromkeys(("qwen3_moe", "qwen3_vl_moe_text"), replace(_EXPERTS, windows="switch")),
         **dict.fromkeys(("mixtral", "phimoe"), replace(_SMALL_EXPERTS, windows="all")),
-        **dict.fromkeys(("granitemoe", "granitemoeshared"), _SMALL_EXPERTS),
+        **dict.fromkeys(("granitemoe", "granitemoeshared", "granitemoe_swa"), _SMALL_EXPERTS),
         **dict.fromkeys(("olmoe", "minimax_m2"), replace(_SMALL_EXPERTS, norms=4)),
         "gpt_oss": replace(_SMALL_EXPERTS, windows="pattern", period=2),
         **dict.fromkeys(("deepseek_v2", "deepseek_v3", "kimi_k2", "kimi_k25", "glm4_moe_lite"), _DEEPSEEK),
@@ -189,7 +208,15 @@ FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
         "longcat_flash": replace(_DEEPSEEK, doubled=True, norms=2, defaults={}),
         "axk1": replace(_DEEPSEEK, norms=3),
         **dict.fromkeys(("mistral_large4", "mistral_large4_text"), replace(_DEEPSEEK, index=True)),
-        **dict.fromkeys(("mellum", "kolibri1"), _EXPERTS),
+        **dict.fromkeys(("mellum", "kolibri1", "flint"), _EXPERTS),
+        **dict.fromkeys(("beam", "muse_spark", "muse_spark_text"), _SANDWICH),
+        **dict.fromkeys(("inkling_mm_model", "inkling_text"), _INKLING),
+        **dict.fromkeys(("inkling2", "inkling2_text"), replace(_INKLING, gated_attention=True)),
+        "axk2": replace(_DEEPSEEK, index=True, defaults={"first_k_dense_replace": 1, "mla_use_output_gate": True}),
+        **dict.fromkeys(("dots3_note", "dots3_note_text"), _DOTS3),
+        "falcon_h1": Family(mixing="mamba2", beside=True, norms=1, defaults={"mamba_n_groups": 1}),
+        "bamba": replace(_GRANITE_HYBRID, tied=False, mixture=False),
+        "jamba": _JAMBA,
         "olmo_hybrid": replace(_DELTA, gated_attention=False),
         **dict.fromkeys(("deepseek_v4", "deepseek_v41", "deepseek_v41_text"), _DEEPSEEK_V4),
         **dict.fromkeys(("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"), _MINIMAX_M3),

@@ -48,6 +48,8 @@ KIND_NAMES: Final = {
     "kda": "linear_attention",
     "conv": "linear_attention",
     "short_conv": "linear_attention",
+    "hybrid": "full_attention",
+    "hybrid_sliding": "sliding_attention",
     "-": "mlp",
     "E": "moe",
     "M": "linear_attention",
@@ -152,7 +154,8 @@ class ConfigFields(_Read):
     )
     rope_scaling: dict[str, Any] | None = _named("rope_scaling", "rope_parameters")
 
-    sliding_window: Size | None = None
+    sliding_window: Size | None = _named("sliding_window", "sliding_window_size")
+    local_layer_ids: _Layers | None = None
     use_sliding_window: _Flag | None = None
     max_window_layers: _Count | None = None
     sliding_window_pattern: Size | str | None = _named("sliding_window_pattern", "_sliding_window_pattern")
@@ -169,6 +172,8 @@ class ConfigFields(_Read):
     mla_use_output_gate: _Flag | None = _named("mla_use_output_gate", "gated_attention")
 
     attn_output_gate: _Flag | None = None
+    d_rel: Size | None = None
+    sconv_kernel_size: Size | None = _named("sconv_kernel_size", "conv_kernel_size")
     attention_k_eq_v: _Flag | None = None
     num_kv_shared_layers: _Count | None = None
     use_double_wide_mlp: _Flag | None = None
@@ -180,6 +185,10 @@ class ConfigFields(_Read):
     swa_num_key_value_heads: Size | None = None
     swa_head_dim: Size | None = None
     swa_v_head_dim: Size | None = None
+    swa_q_lora_rank: Size | None = None
+    swa_kv_lora_rank: Size | None = None
+    swa_qk_nope_head_dim: Size | None = None
+    swa_qk_rope_head_dim: Size | None = None
     attention_other_setting: OtherHeads | None = None
     block_configs: Annotated[list[BlockFields], Field(max_length=_MOST_LAYERS)] | None = None
 
@@ -203,7 +212,9 @@ class ConfigFields(_Read):
     hc_lowrank: Size | None = None
 
     full_attention_interval: Size | None = _named("full_attention_interval", "layer_group_size")
-    full_attention_layers: _Layers | None = _named("full_attn_idxs", "full_attention_layers")
+    full_attention_layers: _Layers | None = _named("full_attn_idxs", "full_attention_layers", "attn_layer_indices")
+    attn_layer_period: Size | None = None
+    attn_layer_offset: _Count | None = None
     attn_type_list: Annotated[list[Literal[0, 1]], Field(max_length=_MOST_LAYERS)] | None = None
     linear_num_key_heads: Size | None = None
     linear_num_value_heads: Size | None = None
@@ -216,6 +227,8 @@ class ConfigFields(_Read):
     mamba_head_dim: Size | None = _named("mamba_head_dim", "mamba_d_head")
     mamba_groups: Size | None = _named("n_groups", "mamba_n_groups")
     mamba_state: Size | None = _named("ssm_state_size", "mamba_d_state")
+    mamba_expand: Size | None = None
+    mamba_dt_rank: Size | Literal["auto"] | None = None
     kernel: Size | None = _named(
         "linear_conv_kernel_dim", "conv_kernel", "mamba_d_conv", "conv_L_cache", "short_conv_kernel_size"
     )
@@ -247,8 +260,10 @@ class ConfigFields(_Read):
     intermediate_size_mlp: Size | None = _named(
         "intermediate_size_mlp", "dense_intermediate_size", "prefix_dense_intermediate_size"
     )
-    moe_latent_size: Size | None = _named("moe_latent_size", "routed_expert_hidden_size")
-    first_k_dense_replace: _Count | None = _named("first_k_dense_replace", "num_dense_layers")
+    moe_latent_size: Size | None = _named("moe_latent_size", "routed_expert_hidden_size", "moe_hidden_size")
+    first_k_dense_replace: _Count | None = _named("first_k_dense_replace", "num_dense_layers", "dense_mlp_idx")
+    expert_layer_period: Size | None = None
+    expert_layer_offset: _Count | None = None
     moe_layer_freq: Size | list[Literal[0, 1]] | None = None
     decoder_sparse_step: Size | None = None
     interleave_moe_layer_step: _Count | None = None
@@ -262,7 +277,9 @@ class ConfigFields(_Read):
     mtp_kinds: _Kinds | None = _named("mtp_layers_block_type", "mtp_hybrid_override_pattern")
     draft_vocab_size: Size | None = None
     target_hidden_size: Size | None = _named("target_hidden_size", "backbone_hidden_size")
-    num_nextn_predict_layers: _Count | None = _named("num_nextn_predict_layers", "mtp_num_hidden_layers")
+    num_nextn_predict_layers: _Count | None = _named(
+        "num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_layers"
+    )
     dspark_block_size: Size | None = None
     dspark_n_routed_experts: Size | None = None
     dspark_num_experts_per_tok: Size | None = None

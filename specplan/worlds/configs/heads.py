@@ -65,12 +65,12 @@ def usual_head(target: Shape, method: str) -> Shape:
 
 
 def further_layers_of(
-    target: Shape, count: int, experts: tuple[int, int] | None = None, *, light: bool = False
+    target: Shape, count: int, experts: tuple[int, int] | None = None, *, kind: str = "last"
 ) -> Shape:
     """Return so many layers with which a target predicts further tokens: its last attention and feed-forward part.
 
-    ``experts`` : routed ones, and those of a token; None: as many as the target's. ``light`` : with the target's
-    windowed attention and dense feed-forward part.
+    ``experts`` : routed ones, and those of a token; None: as many as the target's. ``kind`` : as
+    `specplan.worlds.configs.families.Family.further` tells it.
 
     Published ones attend also where layers of the target keep states (Qwen3-Next, Nemotron-3), and compress nothing
     (DeepSeek-V4: its last entry of ``compress_ratios`` is 0).
@@ -81,8 +81,11 @@ def further_layers_of(
     *_, forward = (group.feed_forward for group in target.layers if group.feed_forward is not None)
     if experts is not None and isinstance(forward, Experts):
         forward = replace(forward, count=experts[0], per_token=experts[1])
-    if light:
-        attention = next(group.attention for group in target.layers if getattr(group.attention, "window", None))
+    if kind != "last":
+        windowed = kind == "windowed"
+        attention = next(
+            group.attention for group in target.layers if bool(getattr(group.attention, "window", None)) == windowed
+        )
         forward = next(group.feed_forward for group in target.layers if isinstance(group.feed_forward, Dense))
     layer = Layers(count=count, attention=attention, feed_forward=forward)
     streams = {"streams": target.streams, "stream_rank": target.stream_rank}

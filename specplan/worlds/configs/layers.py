@@ -9,7 +9,7 @@ from typing import Final
 
 from specplan.worlds.configs.families import Family
 from specplan.worlds.configs.fields import ConfigFields, checked_length, needed
-from specplan.worlds.configs.mixers import first_reading_layer, layer_kinds, mixers
+from specplan.worlds.configs.mixers import first_reading_layer, layer_kinds, mixers, recurrent
 from theory.errors import SchemaError
 from theory.hardware.shapes import Attention, Dense, Experts, FeedForward, Layers, Mixer
 
@@ -31,6 +31,10 @@ def layer_groups(fields: ConfigFields, family: Family) -> tuple[Layers, ...]:
         pairs = list(_searched(fields))
     elif family.doubled:
         pairs = [pair for mixer in mixers(fields, family) for pair in _doubled(fields, family, mixer)]
+    elif family.beside:
+        states, attending = recurrent(fields, family), mixers(fields, family)
+        halves = zip(attending, _feed_forwards(fields, family), strict=True)
+        pairs = [half for pair in halves for half in ((states, None), pair)]
     elif family.paired:
         pairs = list(zip(mixers(fields, family), _feed_forwards(fields, family), strict=True))
     else:
@@ -104,7 +108,7 @@ def _feed_forwards(fields: ConfigFields, family: Family) -> list[FeedForward]:
     ``hidden_size_per_layer_input`` numbers, and back) have as many weights as that many columns of a gated layer.
     """
     n = fields.num_hidden_layers
-    if not fields.experts or family.mixture is False:
+    if not fields.experts or family.mixture is False or (family.mixture is None and fields.experts == 1):
         if fields.experts and fields.experts > 1:
             raise SchemaError("num_experts: experts are not known for this model_type")
         if family.mixture:
@@ -140,7 +144,7 @@ def _dense_size(fields: ConfigFields) -> int:
 
 
 def _experts(fields: ConfigFields, family: Family) -> Experts:
-    size = needed(fields, family.expert_size)
+    size = fields.moe_intermediate_size or needed(fields, family.expert_size)
     shared = fields.shared_size
     if shared is None or (shared == 0 and fields.shared_experts):
         shared = (fields.shared_experts or 0) * size
@@ -169,6 +173,9 @@ def _mixture_layers(fields: ConfigFields) -> set[int]:
     if told is not None:
         named = "mlp_layer_types or moe_layer_freq"
         return {i for i, mixed in enumerate(checked_length(told, n, named)) if mixed}
+    if fields.expert_layer_period is not None:
+        place = (fields.expert_layer_offset or 0) % fields.expert_layer_period
+        return {i for i in range(n) if i % fields.expert_layer_period == place}
     first, last, step, offset = fields.first_k_dense_replace or 0, n - 1, freq if isinstance(freq, int) else 1, 0
     if fields.moe_layer_interval is not None:
         first, step = fields.moe_layer_start_index or 0, fields.moe_layer_interval

@@ -13,11 +13,15 @@ from theory.hardware.mixers.sparse import CompressedAttention, Selection
 from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Attention, LatentAttention, Mixer
 
-__all__ = ["first_reading_layer", "layer_kinds", "mixers", "windows"]
+__all__ = ["first_reading_layer", "layer_kinds", "mixers", "recurrent", "windows"]
 
 _SCALED_KEY: Final = 4.0
 """Bytes of the scale of an index key in fp8, B (vLLM, ``deepseek_v32`` indexer)."""
 _BF16: Final = 2.0
+_OWN_LATENT: Final = (
+    "num_attention_heads", "kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
+)  # fmt: skip
+"""Sizes of latent attention that ``swa_...`` tells for layers with a window (dots3-note)."""
 
 
 def mixers(fields: ConfigFields, family: Family) -> list[Mixer]:
@@ -37,7 +41,7 @@ def mixers(fields: ConfigFields, family: Family) -> list[Mixer]:
         if key not in known:
             told = fields.model_copy(update={"num_attention_heads": heads[i], "num_kv_shared_layers": int(reads)})
             known[key] = (
-                _recurrent(told, family)
+                recurrent(told, family)
                 if kind == "linear_attention"
                 else _attention(told, family, kind, window, shares)
             )
@@ -62,6 +66,9 @@ def layer_kinds(fields: ConfigFields, family: Family) -> list[LayerKind]:
         return list(checked_length(fields.layer_types, n, "layer_types"))
     if (attending := _attending(fields, family)) is not None:
         return ["full_attention" if i in attending else "linear_attention" for i in range(n)]
+    if fields.local_layer_ids is not None:
+        local = set(_below(fields.local_layer_ids, n, "local_layer_ids"))
+        return ["sliding_attention" if i in local else "full_attention" for i in range(n)]
     if sparse is not None:
         freq = checked_length(sparse.sparse_attention_freq, n, "sparse_attention_freq")
         return ["sparse_attention" if chosen else "full_attention" for chosen in freq]
@@ -75,9 +82,10 @@ def _attending(fields: ConfigFields, family: Family) -> set[int] | None:
     """Which layers attend where all others keep states; None: no field tells it."""
     n, linear, whole = fields.num_hidden_layers, fields.linear_attn_config, fields.full_attention_layers
     if whole is not None:
-        if unknown := [i for i in whole if i >= n]:
-            raise SchemaError(f"full_attention_layers or full_attn_idxs: {unknown[0]} must be below {n} layers")
-        return set(whole)
+        return set(_below(whole, n, "full_attention_layers or full_attn_idxs"))
+    if fields.attn_layer_period is not None:
+        offset, period = fields.attn_layer_offset or 0, fields.attn_layer_period
+        return {i for i in range(n) if i % period == offset % period}
     if fields.attn_type_list is not None:
         return {i for i, kind in enumerate(checked_length(fields.attn_type_list, n, "attn_type_list")) if kind}
     if linear is not None:
@@ -88,6 +96,12 @@ def _attending(fields: ConfigFields, family: Family) -> set[int] | None:
         every = needed(fields, "full_attention_interval")
         return {i for i in range(n) if (i + 1) % every == 0}
     return None
+
+
+def _below(layers: Sequence[int], n: int, name: str) -> Sequence[int]:
+    if unknown := [i for i in layers if i >= n]:
+        raise SchemaError(f"{name}: {unknown[0]} must be below {n} layers")
+    return layers
 
 
 def windows(fields: ConfigFields, family: Family, kinds: Sequence[str]) -> list[int | None]:
@@ -124,7 +138,8 @@ def windows(fields: ConfigFields, family: Family, kinds: Sequence[str]) -> list[
     return [window if i >= first else None for i in range(n)]
 
 
-def _recurrent(fields: ConfigFields, family: Family) -> Recurrent:
+def recurrent(fields: ConfigFields, family: Family) -> Recurrent:
+    """Return what keeps a state in the layers that do, or (Falcon-H1) beside attention in all."""
     state_bytes = 4.0 if fields.state_dtype == "float32" else 2.0
     linear = fields.linear_attn_config
     if family.mixing == "kda":
@@ -148,6 +163,13 @@ def _recurrent(fields: ConfigFields, family: Family) -> Recurrent:
             raise SchemaError(f"conv_L_cache: {kernel} must be at least 2, or nothing is kept")
         return Recurrent(kind="convolution", heads=n, key_heads=n, key_dim=kernel - 1, value_dim=1, kernel=kernel)
     kernel = fields.kernel or 4
+    if family.mixing == "mamba1":
+        told = fields.mamba_dt_rank
+        return Recurrent(
+            kind="mamba1", heads=needed(fields, "mamba_expand") * fields.hidden_size, key_heads=1, value_dim=1,
+            key_dim=needed(fields, "mamba_state"), kernel=kernel, state_bytes=state_bytes,
+            step_rank=told if isinstance(told, int) else -(-fields.hidden_size // 16),
+        )  # fmt: skip
     if family.mixing == "mamba2":
         heads, groups = needed(fields, "mamba_heads"), needed(fields, "mamba_groups")
         names, key_dim, value_dim = "n_groups", needed(fields, "mamba_state"), needed(fields, "mamba_head_dim")
@@ -183,17 +205,18 @@ def _attention(fields: ConfigFields, family: Family, kind: LayerKind, window: in
         return _grouped(fields, family, window, selection)
     if not family.latent:
         raise SchemaError("kv_lora_rank: latent attention is not known for this model_type")
-    if window is not None:
-        raise SchemaError("sliding_window: windows on latent attention are not modelled")
+    own = _OWN_LATENT if window is not None else ()  # layers with a window may have sizes of their own
+    fields = fields.model_copy(update={name: getattr(fields, f"swa_{name}") or getattr(fields, name) for name in own})
     return LatentAttention(
         heads=fields.num_attention_heads,
-        cache_rank=fields.kv_lora_rank,
+        cache_rank=needed(fields, "kv_lora_rank"),
         rope_dim=needed(fields, "qk_rope_head_dim") if fields.qk_rope_head_dim != 0 else 0,
         nope_dim=needed(fields, "qk_nope_head_dim"),
         value_dim=needed(fields, "v_head_dim"),
         query_rank=fields.q_lora_rank,
         gated=bool(fields.mla_use_output_gate),
-        selection=_tokens(fields, shares=shares) if family.index else None,
+        selection=_tokens(fields, shares=shares) if family.index and window is None else None,
+        window=window,
     )
 
 
@@ -207,6 +230,7 @@ def _grouped(fields: ConfigFields, family: Family, window: int | None, selection
             "unequal keys and values are not modelled for this model_type"
         )
     gated = family.gated_attention if fields.attn_output_gate is None else fields.attn_output_gate
+    kept = (fields.sconv_kernel_size or 1) - 1  # of keys, values, and what both parts of the layer give
     return Attention(
         heads=heads,
         kv_heads=kv_heads,
@@ -217,6 +241,8 @@ def _grouped(fields: ConfigFields, family: Family, window: int | None, selection
         values_are_keys=bool(fields.attention_k_eq_v) and window is None,
         shared=bool(fields.num_kv_shared_layers),
         selection=selection,
+        relative=fields.d_rel or 0,
+        convolved=2 * kept * (kv_heads * head_dim + fields.hidden_size),
     )
 
 

@@ -33,7 +33,8 @@ def published_precision(config: Mapping[str, Any], cache: str = "bf16") -> Preci
     quantisation = config.get("quantization_config") or config.get("compression_config")
     found = _published(quantisation, config)
     said = quantisation if isinstance(quantisation, dict) else {}
-    if "fp4" in (config.get("expert_dtype"), said.get("expert_dtype")):  # DeepSeek-V4: MXFP4 beside the rest in fp8
+    told = (config.get("expert_dtype"), said.get("expert_dtype"), said.get("store_dtype"))
+    if "fp4" in told or "mxfp4" in told:  # DeepSeek-V4, MiMo-V2.6: MXFP4 beside the rest in fp8
         found = replace(found, experts="mxfp4" if found.experts is None else found.experts)
     return replace(found, cache=cache) if found.cache == "bf16" else found
 

@@ -20,8 +20,8 @@ _VALUES = "makes values by experts"
 _UNKNOWN = "a kind of layer that is not known"
 
 _TYPES: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "jamba", "bamba", "zamba", "zamba2", "plamo2"), _STATE),
-    **dict.fromkeys(("falcon_h1", "rwkv", "rwkv7", "recurrent_gemma"), _STATE),
+    **dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "zamba", "zamba2", "plamo2", "phi4flash"), _STATE),
+    **dict.fromkeys(("rwkv", "rwkv7", "recurrent_gemma"), _STATE),
     **dict.fromkeys(("minimax", "xlstm"), _STATE),
     "minicpm4": _SPARSE,
     **dict.fromkeys(("t5", "mt5", "bart", "mbart", "whisper", "t5gemma", "pegasus", "marian"), _ENCODER),
@@ -55,7 +55,9 @@ _MODELLED: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(("minimax_m1", "minimax_text_01", "MiniMaxM1", "MiniMaxText01"), frozenset((_STATE,))),
     **dict.fromkeys(("glm5_next", "glm5_next_text"), frozenset((_STATE, _SPARSE))),
     **dict.fromkeys(("hy_v4", "mistral_large4", "mistral_large4_text"), frozenset((_SPARSE,))),
-    "olmo_hybrid": frozenset((_STATE,)),
+    **dict.fromkeys(("olmo_hybrid", "falcon_h1", "bamba", "jamba"), frozenset((_STATE,))),
+    **dict.fromkeys(("axk2", "dots3_note", "dots3_note_text"), frozenset((_SPARSE, _UNEQUAL))),
+    **dict.fromkeys(("inkling_mm_model", "inkling_text", "inkling2", "inkling2_text"), frozenset((_UNEQUAL,))),
     "longcat_flash": frozenset((_IDLE,)),
     **dict.fromkeys(("qwen4_exp", "qwen4_exp_text"), frozenset((_STATE,))),
     **dict.fromkeys(

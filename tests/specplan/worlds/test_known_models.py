@@ -47,6 +47,36 @@ UNCOUNTED = {
     "meta-models/Muse-Glimmer-30B": (27.5e9, 28.5e9),
     "CohereLabs/North-Mini-Code-1.0": (29.5e9, 30.5e9),
     "poolside/Laguna-XS.2": (32.5e9, 33.5e9),
+    "thinkingmachines/Inkling": (940e9, 975e9),
+    "thinkingmachines/Inkling-NVFP4": (940e9, 975e9),
+    "thinkingmachines/Inkling-Small": (262e9, 276e9),
+    "thinkingmachines/Inkling-Small-NVFP4": (262e9, 276e9),
+    "mistralai/Devstral-2-123B-Instruct-2512": (122e9, 126e9),
+    "mistralai/Ministral-3-3B-Instruct-2512": (3.35e9, 3.45e9),
+    "mistralai/Ministral-3-3B-Base-2512": (3.35e9, 3.45e9),
+    "mistralai/Ministral-3-14B-Instruct-2512": (13.45e9, 13.55e9),
+    "mistralai/Ministral-3-14B-Base-2512": (13.45e9, 13.55e9),
+    "ibm-granite/granite-4.0-h-tiny": (6.5e9, 7.5e9),
+    "ibm-granite/granite-4.0-h-1b": (1.4e9, 1.6e9),
+    "ibm-granite/granite-4.0-h-micro": (3.15e9, 3.25e9),
+    "ibm-granite/granite-4.0-micro": (3.35e9, 3.45e9),
+    "ibm-granite/granite-4.0-1b": (1.55e9, 1.65e9),
+    "ibm-granite/granite-swash-2b": (1.9e9, 2.3e9),
+    "tencent/Hunyuan-7B-Instruct": (7.0e9, 7.6e9),
+    "tencent/Hunyuan-4B-Instruct": (3.9e9, 4.3e9),
+    "tiiuae/Falcon-H1-7B-Instruct": (7.4e9, 7.8e9),
+    "tiiuae/Falcon-H1-3B-Instruct": (3.0e9, 3.3e9),
+    "tiiuae/Falcon-H1-1.5B-Instruct": (1.5e9, 1.6e9),
+    "allenai/Olmo-3-7B-Instruct": (7.2e9, 7.4e9),
+    "allenai/Olmo-3-32B-Think": (31.8e9, 32.6e9),
+    "openbmb/MiniCPM3-4B": (3.9e9, 4.2e9),
+    "tencent/Youtu-LLM-2B": (1.9e9, 2.05e9),
+    "inceptionai/Jais-2-8B-Chat": (7.9e9, 8.2e9),
+    "JetBrains/Mellum2-12B-A2.5B-Base": (11.8e9, 12.3e9),
+    "ai-sage/GigaChat3-10B-A1.8B": (9.5e9, 10.8e9),
+    "dots-studio/dots3-note-prev": (275e9, 288e9),
+    "swiss-ai/Apertus-8B-Instruct-2509": (7.9e9, 8.2e9),
+    "swiss-ai/Apertus-70B-Instruct-2509": (69.5e9, 71e9),
     "moonshotai/Kimi-K3": (0.0, math.inf),
     "MiniMaxAI/MiniMax-M3": (0.0, math.inf),
 }
@@ -55,8 +85,9 @@ indexes; MiMo-7B's 7.83 billion are with a layer for further tokens, 0.21 billio
 945 MB in bf16; Qwen3.8-Flash-Next's 176 billion are with tables of n-grams, 16 of 20 million times 160; Gemma-4-E2B's
 5.1 billion are with encoders of images and sound, 0.45 billion, Muse-Glimmer's 30 billion with one of images, 1.9
 billion; LFM2.5-8B-A1B is LFM2-8B-A1B with 128,000 tokens; Ministral-3-8B has one of images, 0.4 billion; K2-Horizon-7B
-is counted without embeddings, 2 billion; of the last two no published count was at hand, and only the reading of their
-sizes is tested."""
+is counted without embeddings, 2 billion; Inkling's 975 and 276 billion and dots3-note's 288 are with encoders and
+layers for further tokens; of the last two no published count was at hand, and only the reading of their sizes is
+tested."""
 
 
 @pytest.mark.parametrize("model", known_models(), ids=lambda model: model.names[0])
@@ -133,6 +164,11 @@ def test_every_name_is_found_once_and_in_any_form() -> None:
         ("amd/Llama-3.3-70B-Instruct-FP8-KV", Precision(weights="fp8", cache="fp8")),
         ("RedHatAI/Qwen3-8B-W4A16", Precision(weights="int4")),
         ("cpatonn/Qwen3-Next-80B-A3B-Instruct-AWQ-4bit", Precision(weights="int4")),
+        ("RedHatAI/Qwen3-8B-FP8-block", Precision(weights="fp8-block")),
+        ("Intel/Qwen3-8B-int4-AutoRound", Precision(weights="int4")),
+        ("RedHatAI/Qwen3-8B-NVFP4A16", Precision(weights="int4-group32")),
+        ("XiaomiMiMo/MiMo-V2.6-Pro-RL", Precision(weights="fp8", experts="mxfp4")),
+        ("thinkingmachines/Inkling-NVFP4", Precision(experts="nvfp4")),
     ],
 )
 def test_endings_say_how_weights_are_stored(name: str, precision: Precision) -> None:
@@ -145,6 +181,9 @@ def test_endings_say_how_weights_are_stored(name: str, precision: Precision) -> 
         ("unsloth/Qwen3-8B-GGUF:Q4_K_M", "llama.cpp's files", "Qwen/Qwen3-8B-AWQ"),
         ("unsloth/Llama-3.3-70B-Instruct-bnb-4bit", "bitsandbytes' format", "meta-llama/Llama-3.3-70B-Instruct-AWQ"),
         ("mlx-community/Qwen3-8B-4bit", "MLX's format", "Qwen/Qwen3-8B-AWQ"),
+        ("mlx-community/Qwen3-8B-4bit-DWQ", "MLX's format", "Qwen/Qwen3-8B-AWQ"),
+        ("bartowski/Qwen_Qwen3-8B-GGUF", "llama.cpp's files", "Qwen/Qwen3-8B-AWQ"),
+        ("google/gemma-3-27b-it-qat-q4_0-gguf", "llama.cpp's files", "google/gemma-3-27b-it-AWQ"),
     ],
 )
 def test_copies_for_other_engines_name_the_nearest_question(typed: str, whose: str, meant: str) -> None:

@@ -239,6 +239,7 @@ def test_interleaved_experts_and_chunks() -> None:
             {"quant_method": "quark", "global_quant_config": {"weight": [{"dtype": "fp8_e4m3"}, {"dtype": "int4"}]}},
             Precision(weights="int4"),
         ),
+        ({"quant_method": "fp8", "store_dtype": "mxfp4"}, Precision(weights="fp8", experts="mxfp4")),
         (
             {"producer": {"name": "modelopt"}, "quant_algo": "FP8", "kv_cache_scheme": "FP8"},
             Precision(weights="fp8", cache="fp8"),
@@ -252,7 +253,7 @@ def test_formats_of_published_weights(quantisation: dict[str, Any], precision: P
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        ({"model_type": "falcon_h1"}, "state-space or linear-attention"),
+        ({"model_type": "phi4flash"}, "state-space or linear-attention"),
         ({"model_type": "minicpm4"}, "sparse attention"),
         ({"model_type": "t5"}, "encoder and a decoder"),
         ({"model_type": "mllama"}, "across to images"),

@@ -24,6 +24,7 @@ from theory.hardware.work import Parallel, Work
 DELTA = Recurrent(kind="gated-delta", heads=32, key_heads=16, key_dim=128, value_dim=128, state_bytes=4.0)
 KDA = Recurrent(kind="kda", heads=96, key_heads=96, key_dim=128, value_dim=128, state_bytes=4.0)
 MAMBA = Recurrent(kind="mamba2", heads=128, key_heads=8, key_dim=128, value_dim=80)
+MAMBA_1 = Recurrent(kind="mamba1", heads=8192, key_heads=1, key_dim=16, value_dim=1, step_rank=256)
 INDEX = Selection(heads=64, dim=128, entries=2048, key_bytes=132.0, query_rank=1536)
 SPARSE = replace(LATENT, selection=INDEX)
 BLOCKS = Selection(heads=4, dim=128, entries=2176, key_bytes=256.0, kind="blocks")
@@ -32,6 +33,8 @@ FOURTH = CompressedAttention(
     heads=128, head_dim=512, query_rank=1536, output_groups=16, output_rank=1024, window=128, ratio=4, selection=CHOSEN
 )
 PLAIN = Attention(heads=16, kv_heads=2, head_dim=256)
+NEAR = replace(LATENT, window=512)
+RELATIVE = replace(PLAIN, relative=16, convolved=3 * 2 * (2 * 256 + 4096))
 H200, B200 = GPUS["NVIDIA H200 SXM"], GPUS["NVIDIA B200 SXM"]
 
 
@@ -82,7 +85,9 @@ def test_states_are_kept_whatever_the_context_and_once_more_for_each_token_of_a_
     assert halves == one / 2
 
 
-@pytest.mark.parametrize("mixer", [DELTA, KDA, MAMBA, SPARSE, FOURTH, PLAIN], ids=lambda mixer: type(mixer).__name__)
+@pytest.mark.parametrize(
+    "mixer", [DELTA, KDA, MAMBA, MAMBA_1, SPARSE, NEAR, FOURTH, PLAIN, RELATIVE], ids=lambda mixer: type(mixer).__name__
+)
 def test_weights_on_gpus_are_all_weights_and_what_is_copied(mixer: Mixer) -> None:
     shape = model(mixer).shape
     whole = shape.weight_bytes(Precision())
@@ -103,6 +108,32 @@ def test_sparse_attention_reads_no_more_than_it_chooses_and_scores_everything() 
     assert SPARSE.held(1000.0) - replace(SPARSE, selection=shared).held(1000.0) == 132_000.0
 
 
+def test_windows_on_latent_attention_bound_what_is_read_and_kept() -> None:
+    far = Work(sequences=64, context=100_000)
+    assert NEAR.read(1e5) == 512.0
+    assert NEAR.held(1e5) == NEAR.held(512.0) == LATENT.held(512.0)
+    assert model(NEAR).parts(far).attention < 0.1 * model(LATENT).parts(far).attention
+    near = Work(sequences=64, context=500)
+    assert model(NEAR).seconds(near) == model(LATENT).seconds(near)
+    chunk = Work(sequences=0, prefill_tokens=4096, prefill_context=50_000)
+    assert model(NEAR).seconds(chunk) < model(LATENT).seconds(chunk), "of a prompt that is read in chunks"
+
+
+def test_biases_by_distance_are_columns_and_convolutions_beside_attention_are_kept() -> None:
+    """Inkling: 16 numbers a head more to make, and three tokens of keys, values and what both parts give."""
+    assert RELATIVE.parameters_on(4096, 1) - PLAIN.parameters_on(4096, 1) == 4096 * 16 * 16
+    assert RELATIVE.held(1000.0) - PLAIN.held(1000.0) == 2.0 * 27648
+    assert RELATIVE.held(1000.0, copies=4.0) - RELATIVE.held(1000.0) == 3 * 2.0 * 27648
+
+
+def test_channels_of_mamba_have_small_states_and_make_their_keys() -> None:
+    """Jamba-1.5-Mini, d_inner 8192: in, keys and steps, steps, out."""
+    weights = 4096 * 2 * 8192 + 8192 * (256 + 2 * 16) + 256 * 8192 + 8192 * 4096
+    assert MAMBA_1.parameters_on(4096, 1) == weights
+    assert MAMBA_1.held(0.0) == 2.0 * (8192 * 16 + 3 * 8192)
+    assert not MAMBA_1.measured
+
+
 def test_blocks_and_compressed_entries_are_read_as_far_as_chosen() -> None:
     blocks = replace(PLAIN, selection=BLOCKS)
     far = Work(sequences=64, context=100_000)
@@ -114,7 +145,9 @@ def test_blocks_and_compressed_entries_are_read_as_far_as_chosen() -> None:
     assert window.held(8192.0, cache_bytes=1.0) == 128 * 512
 
 
-@pytest.mark.parametrize("mixer", [DELTA, KDA, MAMBA, SPARSE, FOURTH, replace(PLAIN, selection=BLOCKS)])
+@pytest.mark.parametrize(
+    "mixer", [DELTA, KDA, MAMBA, MAMBA_1, SPARSE, NEAR, FOURTH, RELATIVE, replace(PLAIN, selection=BLOCKS)]
+)
 @pytest.mark.parametrize("tokens", [1.0, 4.0])
 def test_a_pass_grows_with_its_work(mixer: Mixer, tokens: float) -> None:
     passes = model(mixer)
