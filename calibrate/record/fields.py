@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from theory.errors import SchemaError, shown
 
-__all__ = ["AtLeastOne", "Count", "Finite", "Moment", "NotNegative", "Record", "Seconds", "checked"]
+__all__ = ["AtLeastOne", "Count", "Finite", "Moment", "NotNegative", "Record", "Seconds", "checked", "misfit"]
 
 _Kind = TypeVar("_Kind", bound=BaseModel)
 NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
@@ -31,15 +31,20 @@ def checked(kind: type[_Kind], data: Any, where: str) -> _Kind:
 
     Raises
     ------
-    SchemaError : they do not fit it; the text names the first field that does not.
+    SchemaError : they do not fit it; see `misfit`.
     """
     try:
         return kind.model_validate(data)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
-        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-        message = first["msg"].removeprefix("Value error, ")
-        got = "" if first["type"] in ("missing", "value_error") else f", got '{shown(str(first['input']), 60)}'"
-        text = f"{place + ': ' if place else ''}{message[0].lower() + message[1:]}{got}{more}"
-        raise SchemaError(f"{where}: {text}") from None
+        raise misfit(error, where) from None
+
+
+def misfit(error: ValidationError, where: str) -> SchemaError:
+    """Return the error that names the first field which does not fit, what it must be, and its value."""
+    first = error.errors(include_url=False)[0]
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    message = "missing" if first["type"] == "missing" else first["msg"].removeprefix("Value error, ")
+    got = "" if first["type"] in ("missing", "value_error") else f", got '{shown(str(first['input']), 60)}'"
+    text = f"{place + ': ' if place else ''}{message[0].lower() + message[1:]}{got}{more}"
+    return SchemaError(f"{where}: {text}")
