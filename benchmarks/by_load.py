@@ -36,13 +36,12 @@ from calibrate.record.engine_records import LoadRecord
 from calibrate.record.profile import Profile
 from calibrate.running.closed_loop import real_round
 from calibrate.running.interleaved import RealConfiguration
-from calibrate.running.problem import Problem
+from calibrate.running.problem import Problem, read_prompts
 from calibrate.running.wall_clock import WallClock
 from sim.configuration import Configuration
 from sim.estimate import Estimate
 from specplan.calibrating import Effort, plan_of
 from specplan.output import table
-from specplan.prompts import read_prompts
 
 LOADS: Final = (1, 4, 16, 32, 64)
 TIMED: Final = (1, 4, 16, 32)

@@ -174,7 +174,7 @@ def plan_of(
     """
     from calibrate.measuring.plan import CalibrationPlan
     from calibrate.models.asking import bundled_problems, bundled_truth
-    from specplan.prompts import read_prompts
+    from calibrate.running.problem import read_prompts
 
     warn_of_clear_key(models)
     n = effort.most_answers

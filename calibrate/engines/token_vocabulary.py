@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias, TypeGuard
 
-from calibrate.record.json_text import parse_json
+from calibrate.record.json_text import json_option
 from sim.catalogue import choice
-from theory.errors import ParameterError, SchemaError
+from theory.errors import ParameterError
 
 __all__ = [
     "BLOCK_DRAFTERS",
@@ -242,11 +242,7 @@ def parsed_settings(text: str) -> list[dict[str, Any]]:
     ------
     ParameterError : not a list of objects.
     """
-    try:
-        settings = parse_json(text or "[]", "-")
-    except SchemaError as error:
-        why = str(error).removeprefix("-: ").removeprefix("not JSON: ")
-        raise ParameterError("speculative", text, f"must be JSON: {why}") from None
+    settings = json_option("speculative", text or "[]")
     if not isinstance(settings, list) or not all(isinstance(one, dict) for one in settings):
         raise ParameterError("speculative", text, "must be a list of objects")
     return settings

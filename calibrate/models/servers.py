@@ -24,12 +24,12 @@ from calibrate.measuring.engine_timings import MeasureOptions, WarmUp
 from calibrate.measuring.from_outside import ESTIMATOR, measure_server, timing_notes, warm_up_server
 from calibrate.models.asking import BUNDLED, AskedModels
 from calibrate.record.engine_records import EngineRecord
-from calibrate.record.json_text import parse_json
+from calibrate.record.json_text import json_object
 from calibrate.record.profile import ModelRecord
 from calibrate.running.verifiers import Encodes
 from calibrate.running.wall_clock import WallClock
 from sim.roles import DRAFT, GATE, JUDGE, TARGET
-from theory.errors import CalibrationError, ParameterError, SchemaError
+from theory.errors import CalibrationError, ParameterError
 
 __all__ = ["RemoteModels", "timeouts_as_such"]
 
@@ -80,7 +80,7 @@ class RemoteModels(AskedModels):
             raise ParameterError("draft", self.draft, rule)
         if self.template_kwargs and not self.chat:
             raise ParameterError("template_kwargs", self.template_kwargs, "belongs to --chat")
-        _template_settings(self.template_kwargs)
+        json_object("template_kwargs", self.template_kwargs or "{}")
 
     def identity(self) -> dict[str, Any]:
         """Return the settings on which results depend."""
@@ -158,7 +158,7 @@ class RemoteModels(AskedModels):
         clock = AskedModels.clock(self, roles, encoder)
         target = roles[TARGET]
         if self.chat and isinstance(target, OpenAIEngine):
-            clock.template = UserTurns(target, _template_settings(self.template_kwargs))
+            clock.template = UserTurns(target, json_object("template_kwargs", self.template_kwargs or "{}"))
         return clock
 
     @property
@@ -260,17 +260,6 @@ class RemoteModels(AskedModels):
 
     def _config(self, role: str, endpoint: str) -> HttpConfig:
         return HttpConfig.of(role, endpoint, api_key_env=self.api_key_env, timeout_s=self.timeout_s)
-
-
-def _template_settings(text: str) -> dict[str, Any]:
-    """Settings of a chat template; a ParameterError if the text is no JSON object."""
-    try:
-        settings = parse_json(text or "{}", "template_kwargs")
-    except SchemaError as error:
-        raise ParameterError("template_kwargs", text, f"must be a JSON object: {error}") from None
-    if not isinstance(settings, dict):
-        raise ParameterError("template_kwargs", text, 'must be a JSON object, e.g. {"enable_thinking": false}')
-    return settings
 
 
 @contextmanager

@@ -9,13 +9,15 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from theory.errors import SchemaError, shown
+from theory.errors import ParameterError, SchemaError, shown
 
 __all__ = [
     "MOST_DEPTH",
     "check_depth",
     "check_version",
     "json_lines",
+    "json_object",
+    "json_option",
     "load_json",
     "number",
     "one_line_strings",
@@ -74,6 +76,23 @@ def load_json(text: str, where: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise SchemaError(f"{where}: must be a JSON object, got {type(data).__name__}")
     return data
+
+
+def json_option(name: str, text: str) -> Any:
+    """Parse the JSON that an option holds; a `ParameterError` names the option where it is none."""
+    try:
+        return parse_json(text, "-")
+    except SchemaError as error:
+        why = str(error).removeprefix("-: ").removeprefix("not JSON: ")
+        raise ParameterError(name, text, f"must be JSON: {why}") from None
+
+
+def json_object(name: str, text: str) -> dict[str, Any]:
+    """Parse the JSON object that an option holds; a `ParameterError` names the option where it is none."""
+    value = json_option(name, text)
+    if not isinstance(value, dict):
+        raise ParameterError(name, text, "must be a JSON object")
+    return value
 
 
 def number(value: Any, where: str) -> float:

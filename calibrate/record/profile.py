@@ -13,15 +13,15 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from calibrate.record.answer_records import RecordedAnswer
 from calibrate.record.engine_records import EngineRecord
-from calibrate.record.fields import Count, Finite, NotNegative, Record, Seconds
+from calibrate.record.fields import Count, Finite, NotNegative, Record, Seconds, checked
 from calibrate.record.files import read_text, write_atomically
 from calibrate.record.json_text import check_version, one_line_strings, parse_json
 from calibrate.record.token_records import NGramRecord, TokenRecord
-from theory.errors import ParameterError, SchemaError, shown
+from theory.errors import ParameterError, SchemaError
 
 __all__ = ["SCHEMA_VERSION", "ModelRecord", "Profile", "Provenance", "Published", "PublishedValue"]
 
@@ -269,10 +269,7 @@ class Profile(Record):
         data = parse_json(text, where)
         check_version(data, SCHEMA_VERSION, where, "calibrate again with this version")
         one_line_strings(data, text, where)
-        try:
-            return cls.model_validate(data)
-        except ValidationError as error:
-            raise SchemaError(_one_line(where, error)) from None
+        return checked(cls, data, where)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the profile as JSON with sorted keys, atomically."""
@@ -315,15 +312,6 @@ def _mean_read(profile: Profile) -> float:
     """Mean tokens that the judge read per verdict; 1 where there is no verdict."""
     read = [step.verdict.prompt_tokens for answer in profile.all_answers for step in answer.steps]
     return max(sum(read) / len(read), 1.0) if read else 1.0
-
-
-def _one_line(where: str, error: ValidationError) -> str:
-    first = error.errors()[0]
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    message = first["msg"].removeprefix("Value error, ")
-    got = "" if first["type"] in ("missing", "value_error") else f", got '{shown(str(first['input']), 60)}'"
-    return f"{where}: {place + ': ' if place else ''}{message[0].lower() + message[1:]}{got}{more}"
 
 
 def _compact_json(value: Any, depth: int = 0) -> str:

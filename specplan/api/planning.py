@@ -128,7 +128,7 @@ def plan(
         max_accuracy_loss=max_accuracy_loss,
     )
     loads = _loads(concurrency, rate, burstiness)
-    limits = bounds_of({"slo_ttft": slo_ttft, "slo_tpot": slo_tpot, "max_accuracy_loss": max_accuracy_loss})
+    limits = bounds_of({"slo_ttft": slo_ttft, "slo_tpot": slo_tpot})
     if not loads and (limits.binding or copies != 1):
         unused = {"slo_ttft": slo_ttft, "slo_tpot": slo_tpot, "copies": copies if copies != 1 else None}
         name, value = next((name, value) for name, value in unused.items() if value is not None)
@@ -173,7 +173,6 @@ def plan_models(
     gpu: str | None = None,
     concurrency: int | Sequence[int] | None = None,
     methods: Sequence[str] = (),
-    max_accuracy_loss: float = 0.05,
     max_parallel: int | None = None,
     k1_max: int = 8,
     rules: str | None = None,
@@ -192,7 +191,7 @@ def plan_models(
     target : name on the hub, config.json, or its folder.
     gpu : default H100.
     concurrency : answers in flight, one load each; default 1, unless ``rate`` or ``trace`` is given.
-    methods, max_accuracy_loss, k1_max : as for `plan`.
+    methods, k1_max : as for `plan`.
     max_parallel, rules : as for `plan`, but by default without bound, and released-code.
     deployment : further options of ``specplan plan --target``, as their names with underscores: draft, judge, eagle,
         gpus, tp, context, answer_tokens, alpha1, rate (one or several) and so on; acceptance as ``["mtp=0.85"]`` or
@@ -204,7 +203,7 @@ def plan_models(
     """
     from specplan.planning.loads.from_options import deployment_plan
 
-    budget = {"max_parallel": max_parallel, "k1_max": k1_max, "rules": rules, "max_accuracy_loss": max_accuracy_loss}
+    budget = {"max_parallel": max_parallel, "k1_max": k1_max, "rules": rules}
     options = {**_options(target, concurrency, deployment), **budget, "gpu": gpu}
     return LoadsPlan(plan=deployment_plan(options, methods))
 
@@ -215,7 +214,6 @@ def plan_gpus(
     *,
     concurrency: int | Sequence[int] | None = None,
     methods: Sequence[str] = (),
-    max_accuracy_loss: float = 0.05,
     **deployment: Any,
 ) -> GpusPlan:
     """Plan on several types of GPUs, by what a token costs, as ``specplan plan --target --gpu A,B`` does.
@@ -230,7 +228,7 @@ def plan_gpus(
     ----------
     target : name on the hub, config.json, or its folder.
     gpu : names of the types; a mapping gives the dollars of each per GPU and hour, else costs are in GPU hours.
-    concurrency, methods, max_accuracy_loss, deployment : as for `plan_models`, but by default 1, 8 and 64 at once.
+    concurrency, methods, deployment : as for `plan_models`, but by default 1, 8 and 64 at once.
 
     Raises
     ------
@@ -240,8 +238,7 @@ def plan_gpus(
 
     prices = ",".join(f"{name}={dollars}" for name, dollars in gpu.items()) if isinstance(gpu, Mapping) else None
     options = _options(target, concurrency, {**deployment, "gpu_price": prices})
-    options |= {"gpu": ",".join(gpu), "max_accuracy_loss": max_accuracy_loss}
-    return GpusPlan(plans=gpu_plans(options, methods))
+    return GpusPlan(plans=gpu_plans({**options, "gpu": ",".join(gpu)}, methods))
 
 
 def _options(target: str, concurrency: int | Sequence[int] | None, deployment: Mapping[str, Any]) -> dict[str, Any]:

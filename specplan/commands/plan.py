@@ -176,7 +176,9 @@ def _check_kind(profile: str | None, options: Mapping[str, Any]) -> None:
         raise click.UsageError("give --profile or --target, not both")
     if profile is None:
         instead = {"k2_max": "--k fixes the tokens drafted per round", "copies": "--gpus says how many GPUs there are"}
-        for name in filter(_is_typed, ("k2_max", "n_answers", "latency", "latency_folder", "copies")):
+        for name in filter(
+            _is_typed, ("k2_max", "n_answers", "max_accuracy_loss", "latency", "latency_folder", "copies")
+        ):
             option = next(one for one in click.get_current_context().command.params if one.name == name)
             why = instead.get(name, "plans from names need no such option")
             raise click.UsageError(f"{option.opts[-1]} needs --profile: {why}")

@@ -13,17 +13,18 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
-from pydantic import AliasPath, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasPath, BaseModel, ConfigDict, Field
 
+from calibrate.record.fields import checked
 from calibrate.record.files import STDIN, opened, read_text
 from calibrate.record.json_text import json_lines, parse_json
 from sim.estimate import Estimate, ratio_of_totals
 from sim.serving.arrivals import Arrivals
 from theory.errors import SchemaError
 
-__all__ = ["Benchmark", "Request", "checked", "is_benchmark", "read_benchmarks"]
+__all__ = ["Benchmark", "Request", "is_benchmark", "read_benchmarks"]
 
 _MOST_BYTES: Final = 512 * 2**20
 _HEAD: Final = 2**16
@@ -37,7 +38,6 @@ _MARKS: Final = (
 """What a file of the tools has within its first bytes, and a trace has not."""
 _SECONDS_OF: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0}
 
-Kind = TypeVar("Kind", bound=BaseModel)
 _Tokens = Annotated[int, Field(ge=0, le=10_000_000)]
 _Share = Annotated[float, Field(ge=0.0, le=1.0)]
 _Moment = Annotated[float, Field(ge=0.0, le=1e12)]
@@ -125,21 +125,6 @@ class Benchmark:
             estimator="decode seconds over outputs, ratio of totals over requests",
             unit="s",
         )
-
-
-def checked(kind: type[Kind], item: Any, where: str) -> Kind:
-    """Return data as a model; ``where`` names their source in errors.
-
-    Raises
-    ------
-    SchemaError : they do not fit it.
-    """
-    try:
-        return kind.model_validate(item)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise SchemaError(f"{where}: {place}{': ' if place else ''}{first['msg']}") from None
 
 
 def _at(*path: str, default: Any = ...) -> Any:

@@ -31,9 +31,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from calibrate.record.fields import checked
 from calibrate.record.files import read_text
 from calibrate.record.json_text import json_lines, parse_json
-from specplan.readers.formats import checked
 from theory.errors import SchemaError
 
 __all__ = ["DraftCost", "FittedLatency", "PassCost", "TracedRequest", "read_latency", "read_traced"]

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from calibrate.record.fields import misfit
 from calibrate.record.files import read_text
 from calibrate.record.json_text import parse_json
 from specplan.worlds.configs.blocks import BlockMethod, BlockSizes, block_config, joined_block, usual_block, usual_sizes
@@ -149,7 +150,7 @@ def facts_of_config(config: Mapping[str, Any], *, name: str, where: str) -> Mode
         layers = layer_groups(fields, family)
         precision = published_precision(text, cache=family.cache)
     except ValidationError as error:
-        raise SchemaError(_one_line(where, error)) from None
+        raise misfit(error, where) from None
     except SchemaError as error:
         raise SchemaError(f"{where}: {error}") from None
     tied = family.tied if fields.tie_word_embeddings is None else fields.tie_word_embeddings
@@ -302,12 +303,3 @@ def _max_context(fields: ConfigFields, family: Family) -> int | None:
     if isinstance(factor, int | float) and isinstance(original, int) and 1 <= factor <= 1024:
         return max(most, int(factor * original))
     return most
-
-
-def _one_line(where: str, error: ValidationError) -> str:
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    shown = "" if first["type"] == "missing" else f", got {str(first['input'])[:60]!r}"
-    message = "missing" if first["type"] == "missing" else first["msg"][0].lower() + first["msg"][1:]
-    return f"{where}: {place}: {message}{shown}{more}"

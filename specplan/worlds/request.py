@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from calibrate.token_acceptance.schedule import Schedule
 from specplan.worlds.memory import ENGINE_SHARE
-from theory.checks import positive, scalar_count, scalar_probability
+from theory.checks import positive, scalar_count
 from theory.errors import ParameterError
 from theory.hardware.formats import Precision
 
@@ -102,11 +102,6 @@ class Limits:
     """Time to first token that 90 % of the answers must meet, s."""
     tpot_s: float | None = None
     """Time per output token that 90 % of the answers must meet, s."""
-    max_accuracy_loss: float = 0.05
-    """Share of right answers that a method may cost, in [0, 1]."""
-
-    def __post_init__(self) -> None:
-        scalar_probability("max_accuracy_loss", self.max_accuracy_loss)
 
     @property
     def binding(self) -> bool:

@@ -27,6 +27,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from calibrate.record.fields import misfit
 from calibrate.record.files import opened
 from sim.serving.arrivals import Arrivals
 from specplan.readers.formats import is_benchmark, read_benchmarks
@@ -143,7 +144,7 @@ def _rows(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, _
             try:
                 yield at, kind.model_validate_json(line, strict=True)
             except ValidationError as error:
-                raise SchemaError(f"{path}:{at}: {_told(error)}") from None
+                raise misfit(error, f"{path}:{at}") from None
         return
     names = [name.strip() for name in first.split(",")]
     if first and not set(_AZURE_COLUMNS) <= set(names):
@@ -153,13 +154,6 @@ def _rows(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, _
         try:
             yield at, _AzureRow.model_validate(dict(zip(names, next(csv.reader([line])), strict=False)))
         except ValidationError as error:
-            raise SchemaError(f"{path}:{at}: {_told(error)}") from None
+            raise misfit(error, f"{path}:{at}") from None
         except csv.Error as error:
             raise SchemaError(f"{path}:{at}: {error}") from None
-
-
-def _told(error: ValidationError) -> str:
-    """Return the first thing that is wrong."""
-    first = error.errors(include_url=False)[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return f"{place}: {first['msg']}" if place else str(first["msg"])

@@ -12,11 +12,10 @@ from calibrate.models.asking import bundled_problems, bundled_truth
 from calibrate.models.recorded import models_of
 from calibrate.models.servers import RemoteModels
 from calibrate.record.profile import Profile
-from calibrate.running.problem import Problem, Truth
+from calibrate.running.problem import Problem, Truth, read_prompts
 from sim.catalogue import choice
 from sim.configuration import METHOD_NAMES, TOKEN_METHOD_NAMES, Configuration, parse_knobs
 from specplan.calibrating import warn_of_clear_key
-from specplan.prompts import read_prompts
 from theory.errors import ParameterError
 
 __all__ = ["Questions", "configurations_of", "named", "to_ask"]

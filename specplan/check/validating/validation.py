@@ -27,8 +27,8 @@ from calibrate.running.interleaved import (
     Runs,
     measured,
     run_interleaved,
+    trace_of_session,
 )
-from calibrate.running.met import trace_of_session
 from calibrate.running.problem import Problem, Truth
 from sim.algorithms.checks import VERIFIERS
 from sim.answers.drawn import TraceBehaviour

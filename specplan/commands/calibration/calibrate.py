@@ -11,7 +11,6 @@ import click
 from specplan.calibrating import calibrate, effort_options
 from specplan.commands.calibration.options import (
     ROLES,
-    json_object,
     load_options,
     loads,
     local_models,
@@ -132,6 +131,7 @@ def vllm_command(
     """
     check_output(options["output"], force=force)
     from calibrate.models.vllm import VllmModels
+    from calibrate.record.json_text import json_object
 
     configurations = [json_object("speculative-config", text) for text in speculative]
     options["speculative"] = json.dumps(configurations, sort_keys=True) if configurations else ""
@@ -221,6 +221,7 @@ def openai_command(
     check_output(options["output"], force=force)
     from calibrate.models.asking import BUNDLED
     from calibrate.models.servers import RemoteModels
+    from calibrate.record.json_text import json_object
 
     bundled, loads = prompts == BUNDLED, load_options(concurrency)
     batches = [batch for batch in _BATCHES if batch <= max(loads.levels, default=_BATCHES[-1])]

@@ -10,11 +10,9 @@ import click
 
 from specplan.output import InputName, OutputFile, all_of
 from specplan.ranges import PARALLEL, PROBABILITY, SEED, TEMPERATURE, TOP_P, ListOf, WholeNumber
-from theory.errors import ParameterError, SchemaError
 
 __all__ = [
     "ROLES",
-    "json_object",
     "load_options",
     "loads",
     "local_models",
@@ -115,16 +113,3 @@ def timing_options(contexts: str | None, **more: Any) -> dict[str, Any]:
 
 def _integers(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(int(part) for part in text.split(",")))
-
-
-def json_object(name: str, text: str) -> dict[str, Any]:
-    """Read the JSON object that an option holds; `ParameterError` where it holds something else."""
-    from calibrate.record.json_text import parse_json
-
-    try:
-        value = parse_json(text, name)
-    except SchemaError as error:
-        raise ParameterError(name, text, f"must be JSON: {str(error).partition(': ')[2]}") from None
-    if not isinstance(value, dict):
-        raise ParameterError(name, text, "must be a JSON object")
-    return value

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from specplan.commands.calibration.options import ROLES, json_object, on_gpus
+from specplan.commands.calibration.options import ROLES, on_gpus
 from specplan.output import all_of
 from specplan.ranges import ListOf, Number
 from specplan.show.saving import words_given
@@ -102,6 +102,7 @@ def servers_script(
         this acceptance cannot be imposed.
     """
     from calibrate.engines.torch.cuda.devices import gpu_numbers
+    from calibrate.record.json_text import json_object
 
     named = [(role, models[role]) for role in ROLES if models[role]]
     for role, model in named:

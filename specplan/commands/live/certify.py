@@ -78,10 +78,10 @@ def command(
     """
     check_output(output, force=force)
     from calibrate.models.asking import bundled_problems
+    from calibrate.running.problem import read_prompts
     from specplan.live.certifying.cells import drawn_from, noise_between
     from specplan.live.certifying.certificate import certificate
     from specplan.live.certifying.scoring import Wanted
-    from specplan.prompts import read_prompts
 
     wanted = Wanted(**amounts)
     most = max(wanted.answers, 2)

@@ -168,11 +168,7 @@ def bounds_of(options: Mapping[str, Any]) -> Limits:
     """Return the bounds that the options set."""
     from specplan.worlds.request import Limits
 
-    return Limits(
-        ttft_s=_seconds("slo-ttft", options["slo_ttft"]),
-        tpot_s=_seconds("slo-tpot", options["slo_tpot"]),
-        max_accuracy_loss=options["max_accuracy_loss"],
-    )
+    return Limits(ttft_s=_seconds("slo-ttft", options["slo_ttft"]), tpot_s=_seconds("slo-tpot", options["slo_tpot"]))
 
 
 def loads_of(options: Mapping[str, Any]) -> list[Load]:

@@ -49,8 +49,8 @@ def deployment_plans(options: Mapping[str, Any], names: Sequence[str]) -> Iterat
 
     Parameters
     ----------
-    options : those of `specplan.planning.loads.click_options`, ``gpu`` and ``max_accuracy_loss``; ``fewest``: GPUs at
-        least, default 1; ``max_parallel``, ``k1_max`` and ``rules``, if they are bounded.
+    options : those of `specplan.planning.loads.click_options`, and ``gpu``; ``fewest``: GPUs at least, default 1;
+        ``max_parallel``, ``k1_max`` and ``rules``, if they are bounded.
     names : of methods to consider, in the catalogue or as engines call them; all that are proposed if there are none.
 
     Raises

@@ -104,7 +104,7 @@ def test_a_validation_asks_by_the_chat_template_as_the_calibration_did(
         ([], "--draft='' must be named"),
         (["--judge", "http://127.0.0.1:9"], "needs a draft"),
         (["--draft", "http://127.0.0.1:9", "--template-kwargs", "{}"], "belongs to --chat"),
-        (["--draft", "http://127.0.0.1:9", "--chat", "--template-kwargs", "["], "must be a JSON object"),
+        (["--draft", "http://127.0.0.1:9", "--chat", "--template-kwargs", "["], "must be JSON: Expecting value"),
     ],
 )
 def test_what_does_not_go_together_is_one_line(

@@ -66,7 +66,7 @@ def broken(path: str, value: Any) -> dict[str, Any]:
         (broken("answers", []), r"at least one answer"),
         (broken("source", "published"), r"needs the section 'published'"),
         ([1, 2], r"schema_version=None"),
-        ({"schema_version": 1, "name": "x"}, r"source: field required"),
+        ({"schema_version": 1, "name": "x"}, r"source: missing"),
         (broken("published", {"alpha1": {"value": math.nan}}), r"published.alpha1.value: .*finite number"),
         (b"", "empty file"),
         (b'{"a": "b', "starting at line 1, column 7"),

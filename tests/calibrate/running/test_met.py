@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sim_worlds import seconds_per_step
 
-from calibrate.running.met import trace_of_session
+from calibrate.running.interleaved import trace_of_session
 from sim.algorithms import autoregressive, draft_trajectory, lookahead_async, lookahead_sync
 from sim.algorithms.checks import CASCADE, Check
 from sim.algorithms.confspec import confspec

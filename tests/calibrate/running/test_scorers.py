@@ -15,7 +15,7 @@ from sim_worlds import seconds_per_step
 from calibrate.engines.protocol import Choice
 from calibrate.measuring.answers import Inspection, measure_answer
 from calibrate.replay.traces import trace_of
-from calibrate.running.met import trace_of_session
+from calibrate.running.interleaved import trace_of_session
 from calibrate.running.problem import Problem
 from calibrate.running.scorers import (
     GradeChooser,

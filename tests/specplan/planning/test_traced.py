@@ -123,11 +123,11 @@ def test_the_command_prints_the_tree_of_acceptance_by_rank(tmp_path: Path, run_m
         ("{}", "prompt_token_ids: must be there"),
         ('{"prompt_tokens": 3}', "acc_NAME: must be there"),
         ('{"prompt_tokens": -1, "acc": [1]}', "prompt_tokens: "),
-        ('{"prompt_tokens": 3, "acc_eagle": {"acc_len": [1, 0]}}', "acc_len.1: "),
+        ('{"prompt_tokens": 3, "acc_eagle": {"acc_len": [1, 0]}}', r"acc_len\[1\]: "),
         ('{"prompt_tokens": 3, "acc_eagle": 4}', "acc_eagle|valid dictionary"),
         ("[1]", "traces.jsonl:1: "),
         ('{"by_rank": []}', "by_rank: "),
-        ('{"by_rank": [1.5]}', "by_rank.0: "),
+        ('{"by_rank": [1.5]}', r"by_rank\[0\]: "),
     ],
 )
 def test_what_is_no_trace_is_refused_in_one_line(text: str, said: str, tmp_path: Path) -> None:

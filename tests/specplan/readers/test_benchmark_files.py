@@ -92,7 +92,7 @@ def test_reports_of_guidellm_are_arrivals() -> None:
     [
         ({"completed": 2, "total_output_tokens": 3}, "save-detailed"),
         (vllm_result(ttfts=[0.1]), "equally long"),
-        (vllm_result(input_lens=[10, -1]), "input_lens.1"),
+        (vllm_result(input_lens=[10, -1]), "input_lens[1]"),
         ({"total_output_tokens": 1}, "neither of vllm bench"),
         ('{"total_output_tokens": 1}\n{"a"', ":2: not JSON"),
     ],

@@ -22,7 +22,7 @@ LONG = 1e6
 """Seconds that are never over."""
 METHODS = ["prompt-lookup", "draft-model", "lr-async"]
 SAID = {"target": "Qwen/Qwen3-8B", "draft": "Qwen/Qwen3-0.6B", "gpus": 2, "context": 900, "answer_tokens": 400}
-ASKED = {**dict.fromkeys((*DEPLOYMENT, *LOADS, "gpu")), **SAID, "concurrency": "2,16", "max_accuracy_loss": 0.05}
+ASKED = {**dict.fromkeys((*DEPLOYMENT, *LOADS, "gpu")), **SAID, "concurrency": "2,16"}
 WORDS = ["plan", *(word for name, value in SAID.items() for word in (f"--{name.replace('_', '-')}", str(value)))]
 
 

@@ -15,7 +15,6 @@ SPARSE = {
     "tp": 8,
     "concurrency": "1",
     "no_curve": True,
-    "max_accuracy_loss": 0.0,
 }
 
 

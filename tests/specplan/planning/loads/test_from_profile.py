@@ -108,5 +108,6 @@ def test_bounds_on_times_rank_and_count(found: ProfilePlan) -> None:
 test_options_that_do_not_fit_are_refused = refused_words(
     "plan",
     (f"-p {NAME} --copies 2", "copies=2 has no use without a load"),
+    ("--target Qwen/Qwen3-8B --max-accuracy-loss 0", "--max-accuracy-loss needs --profile"),
     ("--target Qwen/Qwen3-8B --copies 2", "--copies needs --profile: --gpus says how many GPUs there are"),
 )
