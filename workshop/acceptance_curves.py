@@ -1,6 +1,6 @@
 """Published acceptance lengths as curves: a draft on a target and a data set, by drafted tokens.
 
-Chains and some block drafters are read from ``specbundle.csv`` and ``acceptance_lengths.csv``; other block drafters are
+Chains and some block drafters are read from ``specbundle.csv`` and ``acceptance_lengths.csv``; others are `HEADS` and
 `BLOCKS`, facts of public projects. A length of a block drafter is that of a block of so many tokens.
 """
 
@@ -19,7 +19,7 @@ from scipy.optimize import least_squares
 from specplan.worlds.prior_constants import DOMAIN_OF
 from theory.block_drafting import DFLASH, DSPARK, BlockLaw, block_tokens
 
-__all__ = ["BLOCKS", "LAWS", "Curve", "curves_in"]
+__all__ = ["BLOCKS", "HEADS", "LAWS", "Curve", "curves_in"]
 
 LAWS: Final[dict[str, tuple[int, BlockLaw]]] = {"dflash": (15, DFLASH), "dspark": (7, DSPARK)}
 """Of block drafters: drafted tokens of the block that level and slope describe, and what other lengths do."""
@@ -60,6 +60,24 @@ class Curve:
         return float(level), float(slope)
 
 
+HEADS: Final = tuple(
+    Curve(
+        target=f"Qwen3-{size}", draft=f"AngelSlim/Qwen3-{size}_eagle3", method="eagle3", domain=DOMAIN_OF[data],
+        lengths={2: length},
+    )
+    for size, lengths in (
+        ("1.7B", (2.13, 2.20, 2.17)),
+        ("4B", (2.07, 2.08, 2.07)),
+        ("8B", (2.00, 1.97, 1.97)),
+        ("14B", (1.87, 1.76, 1.74)),
+        ("32B", (2.01, 1.86, 1.86)),
+        ("30B-A3B", (2.10, 2.02, 2.01)),
+    )
+    for data, length in zip(("gsm8k", "humaneval", "mtbench"), lengths, strict=True)
+)  # fmt: skip
+"""EAGLE-3 heads of one maker, from Tencent/AngelSlim, docs/source/performance/speculative_decoding/benchmarks.md."""
+
+
 def _blocks(target: str, draft: str, method: str, **lengths: dict[int, float]) -> list[Curve]:
     """Curves of a block drafter by data set."""
     return [
@@ -92,7 +110,7 @@ BLOCKS: Final = (
 
 
 def curves_in(folder: Path) -> list[Curve]:
-    """Read the chains of both files, and add `BLOCKS`."""
+    """Read the chains of both files, and add `HEADS` and `BLOCKS`."""
     found: dict[tuple[str, str, str, str], dict[int, float]] = {}
     for row in _rows(folder / "specbundle.csv"):
         if row["topk"] == "1":
@@ -107,7 +125,7 @@ def curves_in(folder: Path) -> list[Curve]:
         Curve(target=target, draft=draft, method=method, domain=DOMAIN_OF[data], lengths=lengths)
         for (target, draft, method, data), lengths in found.items()
     ]
-    return [*read, *BLOCKS]
+    return [*read, *HEADS, *BLOCKS]
 
 
 def _rows(file: Path) -> list[dict[str, str]]:

@@ -4,9 +4,9 @@ FOLDER holds ``specbundle.csv`` and ``acceptance_lengths.csv`` (columns as in th
 models that were left out are covered by the intervals; ``--write`` renews ``specplan/worlds/priors.json``.
 
 Every measured curve (a draft on a target and a data set) gets a level and a slope. A method's mean and the effects of
-domains are linear in them; what is left, each target weighing the same, is the spread between models. A method with few
-targets borrows it: its covariance is that of its own targets and of all methods together, the latter as heavy as
-`BORROWED` targets. The t distribution has as many degrees of freedom.
+domains are linear in them, each target weighing the same, as it does in what is left, the spread between models. A
+method with few targets borrows it: its covariance is that of its own targets and of all methods together, the latter as
+heavy as `BORROWED` targets. The t distribution has as many degrees of freedom.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ COMMON_DRAFTS: Final = (0.52, 0.80)
 """Token acceptance of draft models that Lookahead Reasoning (section 3.3) calls common; taken as 80 % of them."""
 
 _SOURCE: Final = (
-    "SpecForge SpecBundle (MIT) and InferenceX golden acceptance lengths (Apache-2.0), chains: {} targets, {} curves"
+    "SpecForge SpecBundle (MIT), InferenceX golden acceptance lengths (Apache-2.0), AngelSlim, chains: {} targets, "
+    "{} curves"
 )
 _BLOCK_SOURCES: Final = {
     "dflash": "published block drafters (vLLM, SGLang, llama.cpp, Model-Optimizer): {} targets, {} curves",
@@ -104,7 +105,9 @@ def fit(curves: Sequence[Curve]) -> PriorConstants:
     for i, one in enumerate(curves):
         design[i, methods.index(one.method)] = design[i, len(methods) + kinds.index(one.domain)] = 1.0
     ridge = np.diag([0.0] * len(methods) + [RIDGE] * len(kinds))
-    effects = np.linalg.solve(design.T @ design + ridge, design.T @ found)
+    of_target = Counter((one.method, one.target) for one in curves)
+    each = np.array([1.0 / of_target[one.method, one.target] for one in curves])[:, None]  # a target weighs one
+    effects = np.linalg.solve(design.T @ (each * design) + ridge, design.T @ (each * found))
     own, n = _spreads(curves, found - design @ effects, methods)
     pooled = sum(own[m] * (n[m] - 1) for m in methods) / max(sum(n[m] - 1 for m in methods), 1)
     token = {}

@@ -29,8 +29,9 @@ from sim.serving.limits import ServingLimits
 from sim.trial import Trial
 from specplan.worlds.arrangements import Split, parallel_of
 from specplan.worlds.beliefs import CONFIDENCE, LONG_PROMPTS, STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE, Beliefs
+from specplan.worlds.configs.blocks import CHAINED_RANK
 from specplan.worlds.costs import Contexts, MixedCost, ModelCost, RoundCost
-from specplan.worlds.drafters.naming import drafting_model
+from specplan.worlds.drafters.naming import drafter_name, drafting_model
 from specplan.worlds.measured_operators import with_operators
 from specplan.worlds.sizes import Drawn, Sizes, longest_answer
 from theory.adaptive.verification import CHOOSING, Verified, verified
@@ -131,7 +132,8 @@ class World:
             return Round(target=target, method="prompt-lookup")
         if token == "draft-model":
             return model_round(target, drafter.facts.shape, drafter.precision)
-        return head_round(target, drafter.facts.shape, token)
+        rank = CHAINED_RANK.get(drafter_name(self.deployment, token), 0)
+        return head_round(target, drafter.facts.shape, token, rank)
 
     def passes(self, configuration: Configuration) -> Verified:
         """What a pass of the target verifies and commits of a sequence."""

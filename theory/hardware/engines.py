@@ -46,6 +46,10 @@ class EngineConstants:
     states: float = 0.0
     """Copies of its layers' states that a sequence keeps besides those after the tokens of a round, [-]: of SGLang 3
     for a running request and 2 that follow it for the cache of prefixes."""
+    moved_states: float = 0.0
+    """Times that the state after a round's last accepted token is read or written to be where the next round begins,
+    [-]: SGLang's kernel copies it from the states after all drafted tokens (2), TensorRT-LLM gathers these and scatters
+    them (4); vLLM's next round reads it where it is."""
     sequence_s: float
     """Per sequence and iteration (sampling, scheduling, transport), s."""
     verified_s: float = 0.0
@@ -110,8 +114,8 @@ class EngineConstants:
 
 
 _VERIFIED_S: Final = 2.2e-5
-"""Fitted to vLLM 0.24.0 on A100, and taken for its other versions and TensorRT-LLM; so are rounds and passes of drafts
-without time of their own."""
+"""Fitted to vLLM 0.24.0 on A100, and taken for its other versions and TensorRT-LLM; so are, but for 0.11.1, rounds and
+passes of drafts without time of their own."""
 _TREE_S: Final = 1.0e-3
 
 _vllm = partial(EngineConstants, name="vllm", verified_s=_VERIFIED_S, tree_s=_TREE_S)
@@ -123,6 +127,7 @@ _trtllm = partial(
     of_free=True,
     reserving=True,
     fused_sums="all",
+    moved_states=4.0,
     verified_s=_VERIFIED_S,
     tree_s=_TREE_S,
 )
@@ -138,6 +143,9 @@ _PRICED: Final = (
         untuned_small=0.357,
         padding=127.0,
         verified_s=5.7e-5,  # no less than a sequence
+        # AngelSlim's EAGLE-3 heads of six Qwen3 targets on one H20, vLLM 0.11.2 (benchmarks.gains); 0.8 took 2 ms
+        # with one model on H100 (vllm-project/vllm#16035): it does not schedule ahead while drafts are out
+        round_s=4.5e-4,
     ),
     # Fitted to 0.15.1 (as 0.12.0), and to 0.18.0, 0.19.0, 0.24.0 and a nightly together. 0.16.0 and 0.17.0 were
     # measured with MiniMax-M2.5 only, which 0.18.0 made faster. Dense layers are those of 0.18.0.
@@ -185,6 +193,7 @@ _PRICED: Final = (
         recurrent_s=2.0e-5,
         recurrent_prompt_s=3.3e-4,
         states=5.0,
+        moved_states=2.0,
         sequence_s=1.59e-5,
         # not told apart by batches of up to 8, and more than nothing: else speculation would gain at any batch
         verified_s=1e-5,

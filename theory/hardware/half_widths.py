@@ -77,8 +77,14 @@ Of states: 0.37, the 95 % error of Kimi's delta attention by constants of gated 
 times 0.6, the most of an iteration that states take; one of two served hybrids by the other errs by 0.20. Of sparse
 attention: with it the interval holds all rows of served GLM-5 that do not queue, to which nothing was fitted. Of
 compressed attention: 21 of 22 rates of DeepSeek-V4 in SGLang, not fitted, are within it (VALIDATION.md)."""
-_MOST_OF_GAINS: Final = 0.24
-"""What such layers add to the width of a gain at most, [-]: target and drafter read prompts alike."""
+_MOST_OF_GAINS: Final = 0.4
+"""What such layers add to the width of a gain at most, [-]: target and drafter read prompts alike. DeepSeek-V4-Flash
+with DSpark on two H200, 1 to 128 at once, is off by 0.05 to 0.38 (`benchmarks.gains`)."""
+_SPLIT_OVER_PCIE: Final = 0.63
+"""The least of gains where a target is split over GPUs without NVLink: 17 cells of four servers on RTX PRO 6000, L40S
+and A10G, to which nothing was fitted, are off by so much at most (`benchmarks.gains`)."""
+_PCIE: Final = 128e9
+"""Bytes per second of a GPU's link up to which it is PCIe, of the fifth generation at most, both ways."""
 _UNTIMED: Final = 0.4
 """What weights in a format add in squares whose operators gave the GPU no constants, [-]: products in int4, in a table
 of aiconfigurator-core that nothing was fitted to, err by 1.14 (95 %, A100), and in nvfp4, before they had constants, by
@@ -125,6 +131,8 @@ def half_width(quantity: str, model: PassModel, work: Work | None = None) -> flo
     mixing = min(mixing, _MOST_OF_GAINS) if quantity == GAIN else mixing
     known = math.hypot(HALF_WIDTHS[quantity, _usual(quantity, model, work)], mixing, untimed)
     unknown = _UNKNOWN if model.parallel.pp > 1 or model.shape.unmeasured else 0.0
+    if quantity == GAIN and model.parallel.tp > 1 and model.gpu.sheet.link <= _PCIE:
+        unknown = max(unknown, _SPLIT_OVER_PCIE)
     scaled = not model.gpu.fitted and model.measured is None
     if unknown or scaled:
         least = 0.0 if quantity == GAIN or not scaled else _scaled(model.gpu, weights)

@@ -161,9 +161,21 @@ class PassModel:
         """What the engine takes for an iteration outside its graphs, which a GPU computes in so many seconds, s."""
         most, decoding = self.engine.graphed_rows, work.sequences * work.tokens
         outside = self.reading_seconds(work.prefill_tokens)
-        if (work.tokens > 1.0 and self._widened) or decoding > most:
+        if (work.tokens > 1.0 and self._single_graphs) or decoding > most:
             outside = max(outside, self.engine.ungraphed_decoding_s or self.engine.ungraphed_s)
         return max(outside, self._launching_s - computing) if work.rows > most else outside
+
+    @property
+    def _single_graphs(self) -> bool:
+        """Whether the kernel that reads the cache has graphs for single new tokens only.
+
+        In vLLM it is FlashInfer's for a cache in fp8 on NVIDIA's GPUs but Hopper, where FlashAttention 3 reads it, and
+        data-centre Blackwell, which has TensorRT-LLM's (vllm/v1/attention/backends/flashinfer.py).
+        """
+        if self.engine.name != "vllm" or self.precision.cache != "fp8":
+            return self._widened
+        other = self.gpu.name in BLACKWELL or self.gpu.name.startswith(("AMD", "NVIDIA H", "NVIDIA GH"))
+        return self._widened or not other
 
     @property
     def _widened(self) -> bool:

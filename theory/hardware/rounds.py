@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from theory.errors import ParameterError
-from theory.hardware.formats import Precision
+from theory.hardware.formats import FORMATS, Precision
+from theory.hardware.mixers.states import Recurrent
 from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Shape
 from theory.hardware.work import Parallel, Work
@@ -50,6 +51,8 @@ class Round:
     method: str
     draft: PassModel | None = None
     """The head or the model that drafts, on the target's GPUs or its own; None for prompt lookup."""
+    chained_rank: int = 0
+    """Rank of the matrices that move the scores of a block's tokens one after the other (DSpark); 0: none do."""
 
     _known: dict[tuple[float, float, int], float] = field(init=False, repr=False, compare=False, default_factory=dict)
 
@@ -97,9 +100,10 @@ class Round:
         chain = 1 if self.method == "block-drafter" else math.ceil(k) - 1
         passes = chain if steps is None else steps
         constants, batches = self.target.engine, self.target.parallel.batches(batch)
+        engine = constants.round_s + constants.moved_states * self._state_s(batch / batches)
         if self.draft is None:
-            return 0.0, batches * constants.round_s
-        engine = constants.round_s + passes * constants.draft_pass_s + (constants.tree_s if topk > 1 else 0.0)
+            return 0.0, batches * engine
+        engine += passes * constants.draft_pass_s + (constants.tree_s if topk > 1 else 0.0)
         return batches * self._drafting(self.draft, batch / batches, k, context, passes, topk), batches * engine
 
     def _drafting(self, draft: PassModel, batch: float, k: float, context: float, passes: int, topk: int) -> float:
@@ -110,7 +114,20 @@ class Round:
         committed = (k + 1.0) / 2.0
         block = k - 1.0 if self.method == "block-drafter" else 0.0
         first = draft.seconds(Work(sequences=batch, tokens=committed + block, context=context))
+        if self.chained_rank:
+            outputs = draft.shape.vocab / draft.parallel.tp
+            first += block * draft.operators.product(batch, outputs, self.chained_rank, FORMATS["bf16"])
         return first + ((passes - 1) * self._further(draft, batch, context, topk) if passes > 1 else 0.0)
+
+    def _state_s(self, batch: float) -> float:
+        """Seconds in which the states of so many sequences are read once."""
+        target = self.target
+        held = sum(
+            group.count * group.attention.state_bytes * group.attention.state
+            for group in target.shape.layers
+            if isinstance(group.attention, Recurrent)
+        )
+        return batch * held / (target.parallel.tp * target.parallel.dp * target.gpu.states.bandwidth)
 
     def _further(self, draft: PassModel, batch: float, context: float, topk: int) -> float:
         """Seconds of a pass of the draft after its first, which do not depend on k."""
@@ -120,7 +137,7 @@ class Round:
         return self._known[key]
 
 
-def head_round(target: PassModel, head: Shape, method: str = "eagle") -> Round:
+def head_round(target: PassModel, head: Shape, method: str = "eagle", chained_rank: int = 0) -> Round:
     """Return the rounds of a target with a head in bf16 on its GPUs, of its last stage, split as that is."""
     draft = replace(
         target,
@@ -129,7 +146,7 @@ def head_round(target: PassModel, head: Shape, method: str = "eagle") -> Round:
         engine=target.engine.drafting,
         parallel=replace(target.parallel, pp=1),
     )
-    return Round(target=target, method=method, draft=draft)
+    return Round(target=target, method=method, draft=draft, chained_rank=chained_rank)
 
 
 def model_round(target: PassModel, shape: Shape, precision: Precision) -> Round:

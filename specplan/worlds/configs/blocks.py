@@ -15,9 +15,12 @@ from specplan.worlds.configs.heads import further_layers_of
 from theory.errors import ParameterError, SchemaError
 from theory.hardware.shapes import Attention, Dense, Layers, Shape
 
-__all__ = ["BlockMethod", "BlockSizes", "block_config", "joined_block", "usual_block", "usual_sizes"]
+__all__ = ["CHAINED_RANK", "BlockMethod", "BlockSizes", "block_config", "joined_block", "usual_block", "usual_sizes"]
 
 BlockMethod: TypeAlias = Literal["dflash", "dspark"]
+CHAINED_RANK: Final = {"dspark": 256}
+"""``markov_rank`` of published heads: DSpark's choose a token by its scores and what the one before it adds to them, by
+two matrices of this rank over the vocabulary (deepseek-ai/DeepSpec, DeepSeek-V4)."""
 _LAYERS: Final = 5
 """Of a usual one: those of DeepSpec, SpecForge and z-lab; published ones have 3 to 8."""
 _STATES: Final = 5
