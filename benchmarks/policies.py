@@ -213,7 +213,7 @@ def main() -> None:
             shown = ["" if one not in ours else f"{ours[one]:.2f} ({theirs[one]:.2f})" for one in (FIXED, ADAPTIVE)]
             rows.append([name, gpu, str(n), *shown])
             for policy, gain in () if published.per_round is None else ours.items():
-                names = [policy] if published.ep > 1 else [policy, f"{policy}, without 8 B300"]
+                names = [policy] if published.gpu == "B300" else [policy, f"{policy}, without 8 B300"]
                 for kind in names:
                     errors.setdefault(kind, []).append(gain / theirs[policy] - 1.0)
                 if policy == ADAPTIVE:

@@ -6,8 +6,9 @@ of a batch, exponentially weighted (`SlotRule.ema_alpha`), and every `SlotRule.u
 candidate while E is at most half a step above the next lower one, else to a higher one while E is more than half a step
 below the current one, each with a hysteresis. A slot without drafts tries its lowest positive candidate.
 
-The rule knows nothing of costs: what it drafts where acceptance is high is the same at any speed of the target. What it
-is worth follows from the share of rounds that it drafts each number of tokens, `shares_of_steps`.
+The rule knows nothing of costs (one that does, sgl-project/sglang#28045, is not merged): what it drafts where
+acceptance is high is the same at any speed of the target. What it is worth follows from the share of rounds that it
+drafts each number of tokens, `shares_of_steps`.
 """
 
 from __future__ import annotations

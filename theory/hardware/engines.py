@@ -55,7 +55,8 @@ class EngineConstants:
     verified_s: float = 0.0
     """Per drafted token that a sequence has in an iteration (its place in the batch, its scores, its acceptance), s."""
     of_block_s: float | None = None
-    """The same of a drafter of blocks, s, which vLLM runs on its Model Runner V2 only; None: the same."""
+    """The same of a drafter of blocks, s: vLLM's Model Runner V2, the only one for DSpark, prepares and samples on the
+    GPU. None: the same."""
     ungraphed_s: float = 0.0
     """Per iteration that the graphs of whole passes do not cover, s: one that reads a prompt, and those below."""
     ungraphed_decoding_s: float = 0.0

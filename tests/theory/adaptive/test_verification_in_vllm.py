@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from theory.adaptive.verification import best_budget, survival
 from theory.checks import FloatArray
@@ -20,7 +21,7 @@ pytestmark = [
 POSITIONS = 7
 
 
-def chosen_by_vllm(conditional: FloatArray, draft_ms: FloatArray, verify_ms: FloatArray) -> int:
+def chosen_by_vllm(conditional: NDArray[np.float32], draft_ms: FloatArray, verify_ms: FloatArray) -> int:
     """The draft budget of `get_num_tokens` for sequences with these confidences, by position, shape (N, positions)."""
     from vllm.v1.worker.gpu.spec_decode.adaptive_verification import AdaptiveVerificationManager
 
@@ -32,7 +33,7 @@ def chosen_by_vllm(conditional: FloatArray, draft_ms: FloatArray, verify_ms: Flo
     manager._max_total_logits = 10**9
     manager.cost_tables = (draft_ms, verify_ms)
     manager._stale_idx = 0
-    manager._stale_confidences = [SimpleNamespace(np=conditional.astype(np.float32))]
+    manager._stale_confidences = [SimpleNamespace(np=conditional)]
     manager.req_states = SimpleNamespace(
         req_id_to_index={name: i for i, name in enumerate(names)},
         num_computed_tokens_np=np.full(n, 100),
@@ -49,10 +50,11 @@ def test_the_budget_is_the_one_that_vllm_chooses(n: int) -> None:
     every, found = survival(rates), set()
     for slope in (0.0, 0.002, 0.01, 0.03, 0.3):
         alive = every[rng.integers(len(every), size=n)]
-        conditional = np.diff(np.log(np.column_stack([np.ones(n), alive])), axis=1)
+        conditional = np.exp(np.diff(np.log(np.column_stack([np.ones(n), alive])), axis=1)).astype(np.float32)
         draft, verify = np.full(n + 1, 0.4), 5.0 + slope * np.arange(n * (POSITIONS + 1) + 1.0) ** 1.2
-        ours = best_budget(alive, lambda tokens, verify=verify: 0.4 + verify[tokens.astype(int)])  # type: ignore[misc]
-        assert ours == chosen_by_vllm(np.exp(conditional), draft, verify)
+        told = np.cumprod(conditional.astype(float), axis=1)
+        ours = best_budget(told, lambda tokens, verify=verify: 0.4 + verify[tokens.astype(int)])  # type: ignore[misc]
+        assert ours == chosen_by_vllm(conditional, draft, verify)
         found.add(ours)
-    assert max(found) == n * POSITIONS
+    assert max(found) > 0.95 * n * POSITIONS, "all but drafts whose survival is lost in the sum of the others"
     assert len(found) >= 2

@@ -57,11 +57,19 @@ def test_a_round_costs_what_is_verified_and_drafts_all() -> None:
     chosen = Configuration(method=TOKEN, k2=8, knobs={"least": 0.3})
     every = Configuration(method=TOKEN, k2=8)
     less, more = (WORLD.round_cost(one, 1).iteration(256, 256 * CONTEXT) for one in (chosen, every))
-    target = [WORLD.cost(WANTED.target, 1, rows=round(WORLD.passes(one).rows, 2)) for one in (chosen, every)]
+    rows = [round(WORLD.passes(one).rows, 2) for one in (chosen, every)]
+    target = [WORLD.cost(WANTED.target, 1, rows=n, token=TOKEN) for n in rows]
     alone = [one.iteration(256, 256 * CONTEXT) for one in target]
     assert less < more
     assert more - less == pytest.approx(alone[1] - alone[0], rel=1e-9), "drafting is the same"
     assert WORLD.passes(chosen).tokens < WORLD.passes(every).tokens
+
+
+def test_a_round_that_chooses_reads_prompts_beside_single_tokens_so_that_it_stays_in_graphs() -> None:
+    alone = WORLD.cost(WANTED.target, 1, token=TOKEN).reading(64, 512.0)
+    chosen, every = (Configuration(method=TOKEN, k2=8, knobs={"least": least}) for least in (0.3, 0.0))
+    assert WORLD.round_cost(chosen, 1).reading(64, 512.0) == alone
+    assert WORLD.round_cost(every, 1).reading(64, 512.0) != alone
 
 
 def test_choosing_takes_what_was_measured_on_gpus_of_its_maker() -> None:
