@@ -37,7 +37,7 @@ _SHORT_PROMPT: Final = 128.0
 two H100, which reads a few tens of new tokens, takes 6 ms besides its tokens. Prompts of 190 take all of it."""
 _NARROW: Final = 512.0
 """Columns of an expert on a GPU up to which the kernel that lays rows out in blocks is passed over for one that does
-not (vLLM's ``_valid_deep_gemm``, 0.10.2 to 0.28: "disabled for N <= 512")."""
+not (vLLM's ``_valid_deep_gemm``: "DeepGemm disabled for N <= 512")."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
