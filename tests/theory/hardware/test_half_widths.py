@@ -74,6 +74,14 @@ def test_half_widths_of_times_are_wider_on_gpus_whose_kernels_are_other_ones() -
     assert len({half_width(GAIN, one) for one in (*made, *in_fp4)}) == 1
 
 
+def test_gains_over_pcie_are_wider() -> None:
+    for name, wide in (("A100", False), ("L40S", True), ("RTX PRO 6000", True)):
+        alone = PassModel(gpu=gpu_named(name), shape=DENSE)
+        split = replace(alone, parallel=Parallel(tp=4))
+        assert (half_width(GAIN, split) >= 0.63) == wide
+        assert (half_width(GAIN, split) > half_width(GAIN, alone)) == wide
+
+
 def test_small_models_wait_for_the_host_on_blackwell_only() -> None:
     busy = Work(sequences=256.0, context=100.0)
     for name, waits in (("B200", True), ("H100", False)):

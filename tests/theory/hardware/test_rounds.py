@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from theory.errors import ParameterError
 from theory.hardware.engines import ENGINES, EngineConstants, engine_named
+from theory.hardware.formats import FORMATS
 from theory.hardware.gpus import gpu_named
+from theory.hardware.mixers.states import Recurrent
 from theory.hardware.passes import PassModel
 from theory.hardware.rounds import Round, head_round
 from theory.hardware.shapes import Layers, Shape
@@ -142,3 +144,19 @@ def test_a_block_is_drafted_in_one_pass(one: Round, batch: float, context: float
         assert at_once.drafting < chain.drafting
     committed = one.draft.seconds(Work(sequences=batch, tokens=(k + 1.0) / 2.0, context=context))  # type: ignore[union-attr]
     assert at_once.drafting >= committed
+
+
+@given(batches, st.integers(2, 15))
+def test_what_an_engine_copies_of_states_and_a_block_chooses_in_turn(batch: float, k: int) -> None:
+    state = Recurrent(kind="gated-delta", heads=32, key_heads=16, key_dim=128, value_dim=128, state_bytes=4.0)
+    shape = shape_of_layers(replace(LLAMA_8B, attention=state), vocab=128256)
+    for name, moves in (("vllm", 0.0), ("sglang", 2.0), ("trtllm", 4.0)):
+        target = PassModel(gpu=gpu_named("H100"), shape=shape, engine=engine_named(name), parallel=Parallel(tp=2))
+        bare = replace(target, engine=replace(target.engine, moved_states=0.0))
+        copied = head_round(target, HEAD).besides(batch, k, 0.0)[1] - head_round(bare, HEAD).besides(batch, k, 0.0)[1]
+        moved = moves * batch * shape.n_layers * 4.0 * state.state / 2.0
+        assert copied == pytest.approx(moved / target.gpu.states.bandwidth, abs=1e-12)
+        drafting = [head_round(target, HEAD, "block-drafter", rank).besides(batch, k, 0.0)[0] for rank in (0, 256)]
+        assert drafting[1] - drafting[0] == pytest.approx(
+            (k - 1) * target.operators.product(batch, HEAD.vocab / 2, 256, FORMATS["bf16"])
+        )
