@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pydantic import Field, TypeAdapter
 
 from calibrate.record.fields import AtLeastOne, Record
 from theory.errors import ParameterError
 
-__all__ = ["KnownModel", "base_name", "known_config", "known_models"]
+__all__ = ["KnownCopy", "KnownModel", "base_name", "known_config", "known_copies", "known_models"]
 
 _PLAIN: Final = "-bf16"
 _SUFFIXES: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -46,6 +46,7 @@ _SUFFIXES: Final[Mapping[str, Mapping[str, Any]]] = {
     "-fp4-v2": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
     "-mxfp4": {"quant_method": "modelopt", "quant_algo": "MXFP4"},
     "-mxfp4-preview": {"quant_method": "modelopt", "quant_algo": "MXFP4"},
+    "-fp8-mxfp4": {"quant_method": "fp8", "weight_block_size": [128, 128], "store_dtype": "mxfp4"},
     "-mxfp8": {"quant_method": "modelopt", "quant_algo": "MXFP8"},
     _PLAIN: {},
 }
@@ -76,11 +77,26 @@ class KnownModel(Record):
     config: dict[str, Any]
 
 
+class KnownCopy(Record):
+    """A copy whose formats its files tell otherwise than its ending does."""
+
+    name: str
+    of: str
+    """The model of the table that it is a copy of."""
+    quantization_config: dict[str, Any]
+    """What of its files decides the formats."""
+
+
 @cache
 def known_models() -> tuple[KnownModel, ...]:
     """Return the models of the table."""
-    text = files(__package__).joinpath("known_models.json").read_text(encoding="utf-8")
-    return TypeAdapter(tuple[KnownModel, ...]).validate_python(json.loads(text)["models"])
+    return TypeAdapter(tuple[KnownModel, ...]).validate_python(_table()["models"])
+
+
+@cache
+def known_copies() -> tuple[KnownCopy, ...]:
+    """Return the copies of the table."""
+    return TypeAdapter(tuple[KnownCopy, ...]).validate_python(_table()["copies"])
 
 
 def known_config(name: str) -> tuple[str, dict[str, Any]]:
@@ -101,6 +117,8 @@ def known_config(name: str) -> tuple[str, dict[str, Any]]:
     4
     """
     asked = name.strip().lower().replace(" ", "-")
+    if (copied := _copies().get(asked)) is not None:
+        return copied.name, {**_model(copied).config, "quantization_config": copied.quantization_config}
     found = _found(asked)
     own = asked.startswith("nvidia/") and asked.endswith(_QUANTISED) and asked not in _by_name()
     if found is not None and not own:  # NVIDIA's copies are not those that a model's maker quantised, of the same name
@@ -144,6 +162,8 @@ def base_name(name: str) -> str:
     ('Qwen/Qwen3-32B', 'Qwen/Qwen3-32B')
     """
     asked = name.strip().lower()
+    if (copied := _copies().get(asked)) is not None:
+        return copied.of
     for ending in (*_SUFFIXES, ""):
         found = _unquantised(asked.removesuffix(ending)) if asked.endswith(ending) else None
         if found is not None:
@@ -160,6 +180,23 @@ def _found(asked: str) -> tuple[str, dict[str, Any]] | None:
     by_name = _by_name()
     entry = by_name.get(asked) or by_name.get(asked.rpartition("/")[2])
     return None if entry is None else (entry[0], dict(entry[1].config))
+
+
+@cache
+def _table() -> dict[str, Any]:
+    text = files(__package__).joinpath("known_models.json").read_text(encoding="utf-8")
+    return cast("dict[str, Any]", json.loads(text))
+
+
+def _model(copy: KnownCopy) -> KnownModel:
+    return _by_name()[copy.of.lower()][1]
+
+
+@cache
+def _copies() -> dict[str, KnownCopy]:
+    """Copies by name in lower case, with and without organisation."""
+    found = {copy.name.lower(): copy for copy in known_copies()}
+    return {name.rpartition("/")[2]: copy for name, copy in found.items()} | found
 
 
 @cache

@@ -144,7 +144,7 @@ def _dense_size(fields: ConfigFields) -> int:
 
 
 def _experts(fields: ConfigFields, family: Family) -> Experts:
-    size = fields.moe_intermediate_size or needed(fields, family.expert_size)
+    size = needed(fields, family.expert_size)
     shared = fields.shared_size
     if shared is None or (shared == 0 and fields.shared_experts):
         shared = (fields.shared_experts or 0) * size

@@ -13,7 +13,8 @@ from theory.hardware.formats import Precision
 
 __all__ = ["published_precision"]
 
-_ATTENTION: Final = re.compile(r"(self_attn|attention)(\W*$|.*(q_proj|qkv|q_a))")
+_ATTENTION: Final = re.compile(r"(self_attn|linear_attn|attention)(\W*$|.*(q_proj|qkv|q_a))")
+_SHARED: Final = re.compile(r"shared_experts?(\W*$|.*(gate_proj|up_proj|gate_up))")
 _WHOLE: Final = re.compile(r"(mlp|feed_forward)\W*$")
 _DENSE: Final = re.compile(r"(mlp|feed_forward)(\W*$|.*(gate_proj|gate\||up_proj|gate_up))")
 _NUMBER: Final = re.compile(r"layers\.(\d+)\.")
@@ -34,7 +35,9 @@ def published_precision(config: Mapping[str, Any], cache: str = "bf16") -> Preci
     found = _published(quantisation, config)
     said = quantisation if isinstance(quantisation, dict) else {}
     told = (config.get("expert_dtype"), said.get("expert_dtype"), said.get("store_dtype"))
-    if "fp4" in told or "mxfp4" in told:  # DeepSeek-V4, MiMo-V2.6: MXFP4 beside the rest in fp8
+    if algorithm := said.get("moe_quant_algo"):  # NVIDIA's copies of DeepSeek-V4, the rest as published
+        found = replace(found, experts=_algorithm(algorithm))
+    elif "fp4" in told or "mxfp4" in told:  # DeepSeek-V4, MiMo-V2.6: MXFP4 beside the rest in fp8
         found = replace(found, experts="mxfp4" if found.experts is None else found.experts)
     return replace(found, cache=cache) if found.cache == "bf16" else found
 
@@ -80,8 +83,8 @@ def _spared(weights: str, ignored: Sequence[str], n_layers: int, cache: str = "b
     """
     attention = _in_most(ignored, n_layers, lambda name: _ATTENTION.search(name) is not None)
     dense = _in_most(ignored, n_layers, lambda name: _DENSE.search(name) is not None and "expert" not in name)
-    if dense:
-        return Precision(weights="bf16", experts=weights, cache=cache)
+    if dense or _in_most(ignored, n_layers, lambda name: _SHARED.search(name) is not None):
+        return Precision(weights="bf16", attention=None if attention else weights, experts=weights, cache=cache)
     return Precision(weights=weights, attention="bf16" if attention else None, cache=cache)
 
 
@@ -132,7 +135,7 @@ def _mixed(modules: Iterable[tuple[str, str]], cache: str, other: str = "bf16") 
 
 def _modelopt(quantisation: Mapping[str, Any], n: int) -> Precision:
     told = str(quantisation.get("kv_cache_quant_algo") or quantisation.get("kv_cache_scheme") or "")
-    cache = "fp8" if "FP8" in told.upper() else "bf16"
+    cache = "fp8" if "FP8" in told.upper() else _scheme(quantisation)
     layers = quantisation.get("quantized_layers")
     if isinstance(layers, dict) and str(quantisation.get("quant_algo")).upper() == "MIXED_PRECISION":
         said = {name: one for name, one in layers.items() if isinstance(one, dict)}
@@ -142,13 +145,18 @@ def _modelopt(quantisation: Mapping[str, Any], n: int) -> Precision:
     return _spared(weights, ignored, n, cache)
 
 
+def _scheme(quantisation: Mapping[str, Any]) -> str:
+    """Format of the cache by the scheme of ``compressed-tensors``, in which ModelOpt writes it too."""
+    scheme = quantisation.get("kv_cache_scheme")
+    return "fp8" if isinstance(scheme, dict) and scheme.get("num_bits") == 8 else "bf16"
+
+
 def _compressed(quantisation: Mapping[str, Any], n: int) -> Precision:
     groups = quantisation.get("config_groups")
     if not isinstance(groups, dict) or not groups:
         raise SchemaError("quantization_config: config_groups must name at least one group of layers")
     found = {_group(group) for group in groups.values()}
-    scheme = quantisation.get("kv_cache_scheme")
-    cache = "fp8" if isinstance(scheme, dict) and scheme.get("num_bits") == 8 else "bf16"
+    cache = _scheme(quantisation)
     if len(found) == 1:
         return _spared(found.pop(), _names(quantisation.get("ignore")), n, cache)
     named = [(name, _group(group)) for group in groups.values() for name in _names(group.get("targets"))]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from specplan.worlds.known_models import KnownModel, known_config, known_models
+from specplan.worlds.known_models import KnownModel, base_name, known_config, known_copies, known_models
 from specplan.worlds.model_files import facts_of_config, shape_of
 from theory.errors import ParameterError, SchemaError
 from theory.hardware.formats import Precision
@@ -62,6 +62,7 @@ UNCOUNTED = {
     "ibm-granite/granite-4.0-micro": (3.35e9, 3.45e9),
     "ibm-granite/granite-4.0-1b": (1.55e9, 1.65e9),
     "ibm-granite/granite-swash-2b": (1.9e9, 2.3e9),
+    "ibm-granite/granite-4.2-3b": (3.65e9, 3.68e9),
     "tencent/Hunyuan-7B-Instruct": (7.0e9, 7.6e9),
     "tencent/Hunyuan-4B-Instruct": (3.9e9, 4.3e9),
     "tiiuae/Falcon-H1-7B-Instruct": (7.4e9, 7.8e9),
@@ -74,6 +75,12 @@ UNCOUNTED = {
     "inceptionai/Jais-2-8B-Chat": (7.9e9, 8.2e9),
     "JetBrains/Mellum2-12B-A2.5B-Base": (11.8e9, 12.3e9),
     "ai-sage/GigaChat3-10B-A1.8B": (9.5e9, 10.8e9),
+    "tiiuae/Falcon3-7B-Instruct": (7.4e9, 7.5e9),
+    "tiiuae/Falcon3-10B-Instruct": (10.2e9, 10.4e9),
+    "tiiuae/Falcon3-3B-Instruct": (3.15e9, 3.3e9),
+    "tiiuae/Falcon3-1B-Instruct": (1.6e9, 1.75e9),
+    "internlm/internlm2_5-7b-chat": (7.6e9, 7.8e9),
+    "jdopensource/JoyAI-LLM-Flash": (48.4e9, 49.4e9),
     "dots-studio/dots3-note-prev": (275e9, 288e9),
     "swiss-ai/Apertus-8B-Instruct-2509": (7.9e9, 8.2e9),
     "swiss-ai/Apertus-70B-Instruct-2509": (69.5e9, 71e9),
@@ -152,7 +159,14 @@ def test_every_name_is_found_once_and_in_any_form() -> None:
         ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int8", Precision(weights="int8")),
         ("nvidia/Llama-3.1-8B-Instruct-FP8", Precision(weights="fp8", cache="fp8")),
         ("nvidia/Qwen3-235B-A22B-FP8", Precision(weights="fp8", cache="fp8")),
-        ("nvidia/Kimi-K2.5-NVFP4", Precision(experts="nvfp4", cache="fp8")),
+        ("nvidia/Kimi-K2.5-NVFP4", Precision(weights="nvfp4", attention="bf16", cache="fp8")),
+        ("nvidia/GLM-5.2-NVFP4", Precision(experts="nvfp4", cache="fp8")),
+        ("GLM-5-NVFP4", Precision(weights="nvfp4", attention="bf16", cache="fp8")),
+        ("nvidia/DeepSeek-V4-Pro-NVFP4", Precision(weights="fp8-block", experts="nvfp4", cache="fp8")),
+        ("nvidia/Qwen3.5-397B-A17B-NVFP4", Precision(experts="nvfp4", cache="fp8")),
+        ("nvidia/Qwen3.6-35B-A3B-NVFP4", Precision(attention="fp8", experts="int4-group32")),
+        ("nvidia/MiniMax-M3-NVFP4", Precision(weights="fp8-block", attention="fp8-block", experts="nvfp4")),
+        ("poolside/Laguna-M.1-FP8", Precision(weights="fp8-block")),
         ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", Precision(weights="fp8")),
         ("deepseek-ai/DeepSeek-R1", Precision(weights="fp8-block")),
         ("unsloth/DeepSeek-V3-BF16", Precision()),
@@ -168,11 +182,20 @@ def test_every_name_is_found_once_and_in_any_form() -> None:
         ("Intel/Qwen3-8B-int4-AutoRound", Precision(weights="int4")),
         ("RedHatAI/Qwen3-8B-NVFP4A16", Precision(weights="int4-group32")),
         ("XiaomiMiMo/MiMo-V2.6-Pro-RL", Precision(weights="fp8", experts="mxfp4")),
+        ("Qwen/Qwen3.8-2.4T-A95B-FP8-MXFP4", Precision(weights="fp8-block", experts="mxfp4")),
         ("thinkingmachines/Inkling-NVFP4", Precision(experts="nvfp4")),
     ],
 )
 def test_endings_say_how_weights_are_stored(name: str, precision: Precision) -> None:
     assert shape_of(name).precision == precision
+
+
+def test_copies_are_of_models_of_the_table_under_their_own_names() -> None:
+    for copy in known_copies():
+        assert base_name(copy.name) == copy.of
+        facts = shape_of(copy.name.upper())
+        assert (facts.name, facts.shape) == (copy.name, shape_of(copy.of).shape)
+        assert facts.precision != shape_of(copy.of).precision
 
 
 @pytest.mark.parametrize(

@@ -239,6 +239,27 @@ def test_interleaved_experts_and_chunks() -> None:
             {"quant_method": "quark", "global_quant_config": {"weight": [{"dtype": "fp8_e4m3"}, {"dtype": "int4"}]}},
             Precision(weights="int4"),
         ),
+        (  # shared experts and what mixes tokens stay in bf16, in half of the layers by other names
+            {
+                "quant_method": "modelopt",
+                "quant_algo": "NVFP4",
+                "kv_cache_scheme": {"dynamic": False, "num_bits": 8, "type": "float"},
+                "ignore": [
+                    *(f"model.layers.{i}.linear_attn*" for i in range(24)),
+                    *(f"model.layers.{i}.self_attn*" for i in range(24, 32)),
+                    *(f"model.layers.{i}.mlp.shared_expert*" for i in range(32)),
+                ],
+            },
+            Precision(weights="bf16", experts="nvfp4", cache="fp8"),
+        ),
+        (
+            {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["re:.*shared_experts.*"]},
+            Precision(weights="bf16", attention="nvfp4", experts="nvfp4"),
+        ),
+        (
+            {"quant_method": "fp8", "weight_block_size": [128, 128], "moe_quant_algo": "NVFP4"},
+            Precision(weights="fp8-block", experts="nvfp4"),
+        ),
         ({"quant_method": "fp8", "store_dtype": "mxfp4"}, Precision(weights="fp8", experts="mxfp4")),
         (
             {"producer": {"name": "modelopt"}, "quant_algo": "FP8", "kv_cache_scheme": "FP8"},
@@ -280,6 +301,7 @@ def test_formats_of_published_weights(quantisation: dict[str, Any], precision: P
         ({"layer_types": ["full_attention"]}, "1 entries must be num_hidden_layers=32"),
         ({"quantization_config": {"quant_method": "bitsandbytes"}}, "'bitsandbytes' is not modelled"),
         ({"quantization_config": {"quant_method": "gptq", "bits": 3}}, "3 bits are not modelled"),
+        ({"quantization_config": {"quant_method": "fp8", "moe_quant_algo": [4]}}, "quant_algo '[4]' is not known"),
         (
             {"quantization_config": {"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "int3"}}}},
             "int3 bits are not modelled",
