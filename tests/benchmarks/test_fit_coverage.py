@@ -1,7 +1,5 @@
 """What intervals cover on rows left out of the fits."""
 
-from __future__ import annotations
-
 import pytest
 from public_tables import public_tables
 

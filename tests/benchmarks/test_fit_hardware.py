@@ -1,7 +1,5 @@
 """Constants of operators: errors are within what is said, and the fit gives back what made its data."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The committed constants of engines are what the fit gives, and half-widths are what families left out ask for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

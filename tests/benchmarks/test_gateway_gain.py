@@ -1,7 +1,5 @@
 """The gain through two gateways is that of what they run: known where drafts cost nothing and are always right."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The engine is `ContinuousBatch` with its draft model in this process; a planted 
 or what the server does to a request.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

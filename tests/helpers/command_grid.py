@@ -1,7 +1,5 @@
 """Commands for well-known models x GPU x arrangement x method, as a plan prints them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

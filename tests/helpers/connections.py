@@ -4,8 +4,6 @@ asyncio's own servers may leave a connection open that they accept while they cl
 run a line, or, with Python 3.11, the server refuses the transport that it has just made.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading

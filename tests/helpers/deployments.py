@@ -1,7 +1,5 @@
 """Small deployments: a Qwen3 target on H100 GPUs, with short answers so that plans take no time."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Evidence that all tests of a run share: it is derived once, whichever worker derives it."""
 
-from __future__ import annotations
-
 import os
 import pickle
 from collections.abc import Callable

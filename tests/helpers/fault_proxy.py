@@ -5,8 +5,6 @@ OpenAI interface send. What happens to a request is said by a plan: a function o
 `random_faults` with a seed. The proxy itself can die, taking its connections along, and come back on the same port.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """Files that no reader should trust: broken, endless, forged, or of another kind."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

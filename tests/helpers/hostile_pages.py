@@ -1,7 +1,5 @@
 """A server on 127.0.0.1 whose pages no client should trust; which one it sends, the first part of the path says."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import threading

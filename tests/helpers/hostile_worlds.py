@@ -1,7 +1,5 @@
 """A folder with good and hostile files, commands that are run in it, and what is wrong with how they end."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

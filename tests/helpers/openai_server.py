@@ -5,8 +5,6 @@ speculates), and takes as long as planted for that many. Iterations end at fixed
 not add up, and their mean is what was planted.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

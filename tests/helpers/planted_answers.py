@@ -1,7 +1,5 @@
 """What a planted server is like, and what it says: the tokens of its answers and how they are told."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import random

@@ -1,7 +1,5 @@
 """Processes that a test waits for, though it did not start them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Random loads: any method, prompts much longer than answers and the reverse, few answers and many, small caches."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ As with a real graph, Python runs only while the pass is recorded: whatever the 
 length or a tensor that is made anew, is the same in every replay.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

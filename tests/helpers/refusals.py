@@ -1,7 +1,5 @@
 """Tests that something is refused, made of a table: what is called, with what, and what the message says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What holds of every command: it prints what the function returns, fits a terminal, and refuses in one line."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``specplan serve`` in a process of its own, over servers of the bundled pair."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """Small worlds for the simulator: engines that take what is said, and answers that are scripted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

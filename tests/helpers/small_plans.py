@@ -1,7 +1,5 @@
 """The command that calibrates servers, with little to measure: in this process, or in one of its own."""
 
-from __future__ import annotations
-
 import math
 import sys
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Streams of tokens by speculative sampling from planted laws, with planted defects."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

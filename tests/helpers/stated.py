@@ -1,7 +1,5 @@
 """The closed forms of Lookahead Reasoning as the ledger states them, by the names of the numeric functions."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import cache
 from typing import Final

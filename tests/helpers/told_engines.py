@@ -1,7 +1,5 @@
 """Validations on engines that only say what they are: their runs are made up by a test."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path

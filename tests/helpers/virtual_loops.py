@@ -3,8 +3,6 @@
 No request is sent and nothing waits, so that what is measured and planned is exact whatever else the machine does.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field

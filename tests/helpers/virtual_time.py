@@ -4,8 +4,6 @@ The clock stands still while anything is ready to run or to be read, and then mo
 something waits. What is measured with it is exact whatever else the machine does, and takes the time of its processing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import selectors
 import time

@@ -1,7 +1,5 @@
 """The ledger as a whole: complete records, combined evidence, the runner, the command and the page of errata."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

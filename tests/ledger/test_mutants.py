@@ -1,7 +1,5 @@
 """Statements changed by 1 %: the search or the proof rejects nearly all, and it is known why the others stand."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterable
 

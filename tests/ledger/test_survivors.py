@@ -1,7 +1,5 @@
 """False statements that once passed, most within a few percent of what holds: each falls, and for its reason."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction

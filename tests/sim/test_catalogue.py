@@ -1,7 +1,5 @@
 """The catalogue: knobs guard their domains, and every method in it runs, obeys the laws and is described."""
 
-from __future__ import annotations
-
 import importlib
 import math
 import pickle

@@ -1,7 +1,5 @@
 """Quantiles of Student's t, which intervals of few answers rest on, against scipy's."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Intervals of a speedup from few answers hold what many further answers give, also of three answers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Streams of many answers are the streams of single ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

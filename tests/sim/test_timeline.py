@@ -1,7 +1,5 @@
 """Timelines: lanes, counts, Perfetto files, pictures."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

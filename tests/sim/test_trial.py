@@ -1,7 +1,5 @@
 """Estimates, trials, replication to a precision, load."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

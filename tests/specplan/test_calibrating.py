@@ -1,7 +1,5 @@
 """What calibrate does around a measurement: effort, precision by its sources, what is told, and profile diff."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -4,8 +4,6 @@ What `test_hostile_inputs` expects of every option and file holds here too. A li
 must name; one that may succeed says nothing.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Tables of plain text: columns, numbers to the right, and texts wrapped into a width."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

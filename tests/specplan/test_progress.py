@@ -1,7 +1,5 @@
 """What is shown while something long runs: a bar on a terminal, a line from time to time on a log."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

@@ -1,7 +1,5 @@
 """Acceptance of blocks by their length: the published curve, and laws that every shift obeys."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

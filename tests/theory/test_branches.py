@@ -1,7 +1,5 @@
 """Draft trees: laws of acceptance, the speedup added up, and the optimum against every triple in 40 digits."""
 
-from __future__ import annotations
-
 from decimal import Decimal, localcontext
 from itertools import product
 

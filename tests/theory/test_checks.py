@@ -1,7 +1,5 @@
 """Every argument that a person can give is refused with its name, value and rule, or accepted unchanged."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction

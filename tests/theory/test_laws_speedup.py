@@ -1,7 +1,5 @@
 """Laws of the closed forms, each on the domain where it is true."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import assume, given

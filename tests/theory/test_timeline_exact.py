@@ -1,7 +1,5 @@
 """The fixed-length timeline, by its recursion in exact fractions, says how much is in flight; ceilings and switches."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from fractions import Fraction
 from math import ceil

@@ -1,7 +1,5 @@
 """Token-level methods: against 50 digits and exact fractions, against enumeration, and their limits and laws."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 

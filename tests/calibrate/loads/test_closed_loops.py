@@ -1,7 +1,5 @@
 """Closed loops on servers with planted passes: times come back by batch and joiners, and what disturbs is said."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

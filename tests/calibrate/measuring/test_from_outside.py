@@ -1,7 +1,5 @@
 """Iterations told from the arrivals of tokens: merged, late, one after the other; and what is said about them."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

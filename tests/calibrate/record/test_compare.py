@@ -1,7 +1,5 @@
 """Comparing profiles: published examples, error rates on planted data, and what a reader is told."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

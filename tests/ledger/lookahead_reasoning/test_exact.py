@@ -1,7 +1,5 @@
 """Lookahead Reasoning: the exact forms equal those in sympy, and the timeline is right by hand."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import sympy as sp

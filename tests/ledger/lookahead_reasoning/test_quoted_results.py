@@ -1,7 +1,5 @@
 """Lookahead Reasoning: the numbers that the ledger's words quote, derived once more by hand or by another way."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Exact tests over ranges and over listed cases, and the evidence that a walk or a search gives."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

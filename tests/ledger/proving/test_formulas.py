@@ -1,7 +1,5 @@
 """The machinery of formulas by hand: what balls decide, margins, domains, and a formula against a wrong proof."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """The exact tools behind the SPECS claims, each against something derived by hand or by another route."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

@@ -1,7 +1,5 @@
 """Statements of SPECS at points: what a test is given, against laws written down by hand."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Beam search, RSD with several beams and SPECS: runs by hand, the closed forms, selection laws, replays."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -3,8 +3,6 @@
 The schedules follow Fu et al. 2025, Algorithm 1 and Appendix B, and the authors' released code where a rule says so.
 """
 
-from __future__ import annotations
-
 import pytest
 from sim_worlds import replayed, scripted, seconds_per_token
 

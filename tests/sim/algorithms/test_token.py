@@ -1,7 +1,5 @@
 """Lookahead Decoding and Jacobi decoding in virtual time: their closed forms to three standard errors, their knobs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from pass_laws import tokens_of_guesses

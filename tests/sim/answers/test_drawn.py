@@ -1,7 +1,5 @@
 """Behaviours: laws of what is drawn, indexing that no schedule can disturb, and replay."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Iteration times between and beyond the batch sizes that were measured."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

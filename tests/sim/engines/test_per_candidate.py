@@ -1,7 +1,5 @@
 """A choice by one request per candidate: what it costs on an engine, and that it can be abandoned."""
 
-from __future__ import annotations
-
 import pytest
 from sim_worlds import replayed
 

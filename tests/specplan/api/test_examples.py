@@ -1,7 +1,5 @@
 """Every public name of `specplan` has an example, which the doctests of its module run, and stands in the reference."""
 
-from __future__ import annotations
-
 import doctest
 import re
 from importlib import import_module

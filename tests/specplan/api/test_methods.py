@@ -1,7 +1,5 @@
 """`specplan.methods` and `gaps`: all of the catalogue, and what the command prints of it."""
 
-from __future__ import annotations
-
 import pytest
 from screens import Main, check_printed
 

@@ -1,7 +1,5 @@
 """Functions of `specplan`: what commands print is what they return, shown in notebooks and frames too."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from html.parser import HTMLParser

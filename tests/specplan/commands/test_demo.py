@@ -1,7 +1,5 @@
 """The demonstration: its commands are ones that the command line takes, in the order of a user's work."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """``specplan simulate``: what is printed besides the prediction."""
 
-from __future__ import annotations
-
 import json
 
 from click.testing import CliRunner

@@ -1,7 +1,5 @@
 """Timings measured apart from acceptance: a latency profile, and planning with it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

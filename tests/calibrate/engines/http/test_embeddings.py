@@ -1,7 +1,5 @@
 """Embeddings by a server: the cosine of what it sends, and one line for what it should not send."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The HTTP backend against a server with planted behaviour: what it reads, what it measures, and how it fails."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

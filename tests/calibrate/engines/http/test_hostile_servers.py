@@ -1,7 +1,5 @@
 """Servers that answer nonsense: every odd shape is an error of one line, and nothing is read without a bound."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Calibrations of servers with planted steps, acceptance and faults: complete, resumable, and noted where disturbed."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

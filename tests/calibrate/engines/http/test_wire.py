@@ -1,7 +1,5 @@
 """Connections to servers: what is passed on when, what ends them, and where they lead."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

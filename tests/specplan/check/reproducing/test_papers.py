@@ -1,7 +1,5 @@
 """Tables of papers beside predictions: what is reached, as measured, and that no cell predicts itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from statistics import fmean
 

@@ -1,7 +1,5 @@
 """SPECS' latencies beside predictions: the model against the simulator, what is reached, and that nothing leaks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

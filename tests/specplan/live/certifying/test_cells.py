@@ -1,7 +1,5 @@
 """From listed probabilities and events of streams to laws, places and noise."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Laws of defects by hand, and the target's law where nothing is wrong."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from speculating import laws

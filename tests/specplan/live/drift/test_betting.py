@@ -1,7 +1,5 @@
 """The sequential tests: how often they are wrong, and how soon they are right, over many seeded streams."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

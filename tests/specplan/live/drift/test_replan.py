@@ -1,7 +1,5 @@
 """A new profile from live traffic, against runs whose steps and verdicts are known."""
 
-from __future__ import annotations
-
 import pytest
 from measured_profiles import measured
 

@@ -1,7 +1,5 @@
 """What moved is named, with what was predicted and what is seen; and nothing else is."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """What cannot be explained is refused in one line; what can is read from either engine."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

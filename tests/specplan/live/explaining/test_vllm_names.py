@@ -1,7 +1,5 @@
 """The names under which the installed vLLM counts are those that are read."""
 
-from __future__ import annotations
-
 import ast
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The board and the alerts name metrics and labels that a gateway has."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

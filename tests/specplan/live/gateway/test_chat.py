@@ -1,7 +1,5 @@
 """Chats become the text that the server reads as the very tokens of its template, or are left to the server."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

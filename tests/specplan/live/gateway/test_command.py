@@ -1,7 +1,5 @@
 """``specplan serve`` as typed: bad input is one line with a remedy, and a good one serves until it is told to stop."""
 
-from __future__ import annotations
-
 import json
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every field of vLLM's API, sent to its server directly and through the gateway: the answers are the same."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

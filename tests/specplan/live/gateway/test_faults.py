@@ -1,7 +1,5 @@
 """What goes wrong behind and before the gateway: no answer is lost, and nothing runs on for a client that has left."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from typing import Any

@@ -1,7 +1,5 @@
 """Requests that no client sends by accident: each gets an error, and nothing is left."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Clients that the application never sees, or that read nothing: their connections end in bounded time."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import time

@@ -1,7 +1,5 @@
 """What the gateway finds while it serves planted servers, in real time, is said where people and machines look."""
 
-from __future__ import annotations
-
 import asyncio
 from itertools import count
 from typing import Any

@@ -4,8 +4,6 @@ The text of a step-level method is that of a run by `validate`; of plain decodin
 own answer to one request.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

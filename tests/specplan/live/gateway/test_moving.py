@@ -1,7 +1,5 @@
 """Answers change between the target's servers after any token: their texts and tokens stay those of one request."""
 
-from __future__ import annotations
-
 import asyncio
 from itertools import count
 from typing import Any

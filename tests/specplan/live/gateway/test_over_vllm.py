@@ -1,7 +1,5 @@
 """The gateway over real vLLM servers of the bundled pair, driven by the OpenAI client and by ``vllm bench serve``."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """``plan --budget``: a first answer by mean values, replaced load by load, each interval as wide as what is known."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """A k for all loads, the places of an engine and its share of the memory."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """From options to a deployment: what stands where an option is left out."""
 
-from __future__ import annotations
-
 import pytest
 
 from specplan.planning.loads.click_options import DEPLOYMENT, LOADS

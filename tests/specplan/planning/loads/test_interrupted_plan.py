@@ -1,7 +1,5 @@
 """Ctrl-C during a plan under load: what is known is printed, and progress is shown meanwhile."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

@@ -1,7 +1,5 @@
 """Up to which prompts speculation pays."""
 
-from __future__ import annotations
-
 import pytest
 from deployments import deployment, head_of, own_layers
 

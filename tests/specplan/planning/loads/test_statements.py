@@ -1,7 +1,5 @@
 """Statements about loads, on random tables: each says what the table says, and no two contradict."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
