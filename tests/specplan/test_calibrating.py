@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from measured_profiles import measured, with_engine
+from refusals import refused
 from screens import Main, refused_words
 
 from calibrate.measuring.plan import CalibrationPlan
@@ -62,11 +63,10 @@ def test_servers_write_texts_first_and_then_fewer_answers_are_timed() -> None:
     assert [rule.min_answers for rule in rules if rule is not None] == [24, 24, 12, 12]
 
 
-@pytest.mark.parametrize("options", [(1, None), (None, 0.0), (10, 1.5), (None, float("nan"))])
-def test_bad_effort(options: tuple[int | None, float | None]) -> None:
-    answers, precision = options
-    with pytest.raises(ParameterError):
-        Effort(answers=answers, precision=precision)
+test_bad_effort = refused(
+    lambda answers, precision: Effort(answers=answers, precision=precision),
+    *((*options, "") for options in ((1, None), (None, 0.0), (10, 1.5), (None, float("nan")))),
+)
 
 
 # Token-level speculation

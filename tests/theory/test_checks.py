@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from refusals import refused
 
 import theory
 from theory import checks
@@ -95,25 +96,20 @@ def test_messages() -> None:
         theory.f_sync([0.1, 0.2], 0.1, [1, 2, 3])
 
 
-def test_shapes_that_do_not_fit_across_levels() -> None:
-    with pytest.raises(ParameterError, match="must broadcast together"):
-        theory.h([0.1, 0.2], 0.1, 2, [0.1, 0.2, 0.3], 0.1, 2, "sync")
-    with pytest.raises(ParameterError, match="must broadcast together"):
-        theory.regime_map([0.1, 0.2], 0.1, [0.1, 0.2, 0.3], 0.1, 4, "sync")
-    with pytest.raises(ParameterError, match="must broadcast together"):
-        theory.parallel_dim(0.1, [1, 2], [1, 2, 3], "sync")
-
-
-def test_product_beyond_the_counts_is_refused() -> None:
-    with pytest.raises(ParameterError, match="parallel_dim"):
-        theory.parallel_dim(0.0, 2**30, 2**30, "sync")
-
-
 def test_endless_optimum_needs_a_limit() -> None:
     for alpha, c, name in ((0.5, 0.0, "c2"), (1.0, 0.5, "alpha2"), (1.0, 0.0, "c2")):
         with pytest.raises(ParameterError, match="give k_max") as caught:
             theory.g_argmax(alpha, c)
         assert caught.value.name == name
+
+
+test_what_does_not_fit_together_is_refused = refused(
+    lambda call: call(),
+    (lambda: theory.h([0.1, 0.2], 0.1, 2, [0.1, 0.2, 0.3], 0.1, 2, "sync"), "must broadcast together"),
+    (lambda: theory.regime_map([0.1, 0.2], 0.1, [0.1, 0.2, 0.3], 0.1, 4, "sync"), "must broadcast together"),
+    (lambda: theory.parallel_dim(0.1, [1, 2], [1, 2, 3], "sync"), "must broadcast together"),
+    (lambda: theory.parallel_dim(0.0, 2**30, 2**30, "sync"), "parallel_dim"),
+)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint64, np.int32])
