@@ -33,8 +33,6 @@ from calibrate.engines.torch.token_methods.draft_model import DraftModel
 from calibrate.engines.torch.token_methods.protocol import Rows, Verdict
 from calibrate.pair import draft_path
 
-__all__ = ["PLANTED", "CertifiedServer", "served"]
-
 LIMITS = Limits(max_batch=8, n_idle=8, max_context=512)
 DRAFTED = Speculation(method="draft", k2=5, model=draft_path())
 

@@ -15,8 +15,6 @@ from theory.errors import ParameterError
 from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
 
-__all__ = ["GPUS", "TARGETS", "commands", "served"]
-
 TARGETS: Final = (
     "meta-llama/Llama-3.1-8B-Instruct",  # dense, EAGLE-3 head
     "meta-llama/Llama-3.3-70B-Instruct",

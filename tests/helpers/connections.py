@@ -13,8 +13,6 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import TypeVar
 
-__all__ = ["ConnectionServer", "Talk", "in_thread", "started", "stopped", "talking"]
-
 Talk = Callable[[bytes, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 """What is done with a request, given its head."""
 

@@ -11,8 +11,6 @@ from specplan.worlds.request import Deployment, Load, ServedModel
 from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
 
-__all__ = ["arrangement_of", "block_of", "closed", "deployment", "head_of", "model", "option", "own_layers"]
-
 
 @cache
 def model(name: str) -> ServedModel:

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
-__all__ = ["Shared"]
-
 T = TypeVar("T")
 
 

@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 
 from connections import ConnectionServer, in_thread
 
-__all__ = ["FaultProxy", "Plan", "proxied", "proxying", "random_faults", "without_faults"]
-
 Plan = Callable[[int, str], str]
 """Number of a request, counted from 0, and its path, to a fault; empty for none. ``delay:S``: it waits S seconds.
 ``reset``: the connection breaks. ``STATUS`` or ``STATUS:S``: an error with Retry-After 0 or S. ``truncate:N``: the body

@@ -4,8 +4,6 @@ import gzip
 import json
 from pathlib import Path
 
-__all__ = ["hostile_files"]
-
 
 def hostile_files(folder: Path) -> list[str]:
     """Write every kind of hostile file; return their names, and those of places that are no files."""

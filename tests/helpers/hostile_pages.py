@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-__all__ = ["PAGES", "hostile_pages"]
-
 _FORGED = {"data": [{"id": "a\nspecplan: done \x1b[31m", "max_model_len": "x"}]}
 _WHOLE = {
     "html": (200, "text/html", b"<html>log in</html>"),

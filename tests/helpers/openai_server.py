@@ -21,8 +21,6 @@ from typing import Any
 from connections import ConnectionServer, in_thread
 from planted_answers import GOLDEN, HALVES, Answer, Planted, answer_to, id_of, ids_of, split, text_of
 
-__all__ = ["GOLDEN", "HALVES", "OpenAIServer", "Planted", "id_of", "served", "serving", "text_of"]
-
 CUT = {
     "truncate": '{"choices": [{"text": "al',
     "error": '{"error": {"message": "planted", "code": 500}}',

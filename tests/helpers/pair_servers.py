@@ -10,8 +10,6 @@ import uvicorn.server
 
 from specplan.live.gateway.listening import server_for
 
-__all__ = ["listening", "running"]
-
 
 class _Prompt:
     """asyncio for uvicorn, which looks ten times a second whether it shall end: here two hundred times."""

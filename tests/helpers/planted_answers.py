@@ -11,18 +11,6 @@ from itertools import accumulate, islice
 from operator import mul
 from typing import Any
 
-__all__ = [
-    "GOLDEN",
-    "HALVES",
-    "Answer",
-    "Planted",
-    "answer_to",
-    "id_of",
-    "ids_of",
-    "split",
-    "text_of",
-]
-
 GOLDEN = (5**0.5 - 1) / 2
 
 WORDS = ("alpha", "beta", "gamma", "delta", "one", "two", "three", "four", "so", "then", "thus", "hence")

@@ -5,8 +5,6 @@ from collections.abc import Iterable
 
 import psutil
 
-__all__ = ["wait_until_gone"]
-
 
 def wait_until_gone(processes: Iterable[psutil.Process], seconds: float = 30.0) -> None:
     """Return when all have ended; not every system reaps those whose parent has."""

@@ -20,8 +20,6 @@ from sim.serving.limits import ADDED, Joined, ServingLimits
 from sim.serving.load_run import LoadRun, Window
 from sim.trial import Trial
 
-__all__ = ["METHODS", "RandomLoad", "random_load"]
-
 METHODS = [name for name, one in methods().items() if one.level == "baseline" or one.roles or one.level == "token"]
 _STEP = 15
 """Mean tokens of a step."""

@@ -13,8 +13,6 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-__all__ = ["install"]
-
 
 class RecordedGraph:
     """In place of `torch.cuda.CUDAGraph`."""

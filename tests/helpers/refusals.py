@@ -7,8 +7,6 @@ import pytest
 
 from theory.errors import ParameterError
 
-__all__ = ["refused", "refuses"]
-
 
 def refused(
     call: Callable[..., object],

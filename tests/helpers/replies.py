@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 from calibrate.engines.protocol import Choice, Finish, Generation, Times
 
-__all__ = ["chosen", "generated", "times"]
-
 
 def times(
     end: float = 0.0, *, queued: float | None = None, start: float | None = None, first: float | None = None

@@ -9,8 +9,6 @@ import pytest
 from specplan.output import SCREEN, to_json
 from specplan.show.result import Result
 
-__all__ = ["Main", "check_printed", "check_screen", "refusal", "refused_words"]
-
 Main = Callable[..., tuple[int, str, str]]
 """The fixture `run_main`: words to exit code, stdout and stderr."""
 

@@ -15,8 +15,6 @@ from measured_profiles import measured
 
 from sim.configuration import Configuration
 
-__all__ = ["SETTINGS", "serve_plan", "write_plan", "write_profile"]
-
 SETTINGS: dict[str, Any] = {"task": "bundled", "temperature": 0.6, "top_p": 0.95, "max_step_tokens": 100}
 SETTINGS |= {"judge_threshold": 0.5}
 """How the bundled pair is asked, as a profile of it says."""

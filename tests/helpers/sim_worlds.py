@@ -13,16 +13,6 @@ from sim.engines.costs import LinearCost
 from sim.engines.device import Device
 from sim.engines.fixed import FixedEngine
 
-__all__ = [
-    "batch_engines",
-    "drawn_answers",
-    "replayed",
-    "scripted",
-    "seconds_per_step",
-    "seconds_per_token",
-    "varied_answers",
-]
-
 
 def seconds_per_step(draft_s: float, *, judge_s: float = 0.0, **others: float) -> dict[str, FixedEngine]:
     """Engines that take a second for a step of the target, and so many for what the other roles do."""

@@ -15,8 +15,6 @@ from calibrate.measuring.plan import CalibrationPlan
 from calibrate.models.servers import RemoteModels
 from calibrate.running.problem import Problem
 
-__all__ = ["OPTIONS", "PATCHES", "SPECPLAN", "main", "remote_plan"]
-
 OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=4, prefills=(4, 32), repeats=2, rounds=1)
 """Timings of a round."""
 

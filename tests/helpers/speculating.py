@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from specplan.live.certifying.laws import Drawn, Place
 
-__all__ = ["PLANTED", "Laws", "Speculating", "laws", "listed", "stream"]
-
 Floats = NDArray[np.float64]
 
 

@@ -9,8 +9,6 @@ import sympy as sp
 from ledger.lookahead_reasoning import forms
 from ledger.proving.reading import read
 
-__all__ = ["STATEMENTS", "evaluated", "stated"]
-
 STATEMENTS: Final = {
     "any_of": "1 - (1 - alpha1)**width",
     "best_of_speedup": "1 / (c1 + select_cost + (1 - alpha1)**width)",

@@ -11,8 +11,6 @@ from calibrate.models.local import TorchModels
 from calibrate.running.wall_clock import WallClock
 from sim.roles import DRAFT, JUDGE, TARGET
 
-__all__ = ["RECORDED", "Told", "runs_are"]
-
 RECORDED = Path(__file__).parents[1] / "data" / "recorded.json"
 """The profile of the engines that only tell."""
 

@@ -24,8 +24,6 @@ from calibrate.record.engine_records import DecodeSample, EngineRecord, LoadReco
 from calibrate.record.profile import ModelRecord, Profile, Provenance
 from calibrate.record.token_records import TokenAnswer, TokenRecord, TokenRequest
 
-__all__ = ["TRIP_S", "VirtualServer", "gain", "loaded", "profile_of"]
-
 TRIP_S = 0.001
 """A request on its way to the server."""
 PROMPT = 9

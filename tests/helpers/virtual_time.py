@@ -13,8 +13,6 @@ from unittest import mock
 
 from openai_server import OpenAIServer, Planted, served
 
-__all__ = ["on_servers", "run_virtually"]
-
 Result = TypeVar("Result")
 
 
