@@ -19,7 +19,7 @@ from operator import mul
 from typing import Any
 
 from connections import ConnectionServer, in_thread
-from planted_answers import GOLDEN, HALVES, Answer, Planted, answer_to, id_of, ids_of, split, text_of
+from planted_answers import GOLDEN, HALVES, Answer, Planted, answer_to, ids_of, split, text_of
 
 CUT = {
     "truncate": '{"choices": [{"text": "al',

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from openai import AsyncOpenAI
-from openai_server import HALVES, Planted, id_of, text_of
+from openai_server import HALVES, Planted, text_of
+from planted_answers import id_of
 
 from sim.configuration import Configuration
 from sim.roles import TARGET
