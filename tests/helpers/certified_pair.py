@@ -7,6 +7,7 @@ or what the server does to a request.
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -235,7 +236,9 @@ class CertifiedServer:
         return [line for line in lines if line]
 
 
+@cache
 def model(folder: Path) -> Any:
+    """Loaded once: servers share weights, not caches."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # its lines would stand among the command's
