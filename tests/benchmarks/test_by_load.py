@@ -11,9 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("aiohttp")
-
 import virtual_time
 
 import specplan as sp

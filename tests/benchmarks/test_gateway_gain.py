@@ -4,9 +4,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("uvicorn", reason="needs the extra serve")
-
 from openai_server import Planted, serving
 from served_plans import write_profile
 

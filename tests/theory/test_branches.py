@@ -84,18 +84,6 @@ def test_acceptance_is_that_of_the_urn(alpha: float, rho: float, width: int) -> 
     assert curve[-1] <= float(any_of(alpha, width)) * (1 + 1e-13)
 
 
-def test_branches_of_one_verdict_are_one_branch() -> None:
-    assert (np.asarray(accepted_among(0.63, [1, 2, 8, 100], 1.0)) == 0.63).all()
-
-
-def test_steps_of_a_tree_are_its_prefixes() -> None:
-    for width, window in product((1, 2, 3, 5), (1, 2, 4, 6)):
-        assert tree_steps(width, window) == sum(
-            1 for depth in range(window) for _ in product(range(width), repeat=depth)
-        )
-    assert tree_steps(2, 2000) == np.inf
-
-
 @given(sets=st.tuples(probabilities, ratios, probabilities, ratios, probabilities, st.floats(0, 1)))
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_h_tree_against_forty_digits(sets: tuple[float, ...]) -> None:

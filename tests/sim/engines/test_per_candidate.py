@@ -128,25 +128,21 @@ def cost(**seconds: float) -> TableCost:
     return TableCost(batches=tuple(int(name[1:]) for name in seconds), seconds=tuple(seconds.values()))
 
 
-def test_between_sizes_it_is_interpolated() -> None:
-    assert cost(b1=1.0, b4=4.0).iteration(3, 0.0) == pytest.approx(3.0)
-
-
-def test_beyond_the_largest_the_slope_of_the_upper_half_goes_on() -> None:
-    """Sizes 4, 6 and 8: the least-squares slope of 10.5, 9.7 and 11.9 is 0.35, that of the last two 1.1."""
-    found = cost(b1=1.0, b2=2.0, b4=10.5, b6=9.7, b8=11.9)
-    assert found.iteration(8, 0.0) == pytest.approx(11.9)
-    assert found.iteration(16, 0.0) == pytest.approx(11.9 + 8 * 0.35)
-
-
-def test_sizes_that_double_keep_their_last_slope() -> None:
-    assert cost(b1=1.0, b2=1.1, b4=1.5).iteration(8, 0.0) == pytest.approx(1.5 + 4 * 0.2)
-    assert cost(b1=1.0, b16=2.5).iteration(31, 0.0) == pytest.approx(4.0)
-
-
-def test_times_do_not_fall_and_one_size_says_nothing_of_growth() -> None:
-    assert cost(b1=2.0, b2=1.0).iteration(9, 0.0) == pytest.approx(1.0)
-    assert cost(b1=2.0).iteration(9, 0.0) == pytest.approx(2.0)
+@pytest.mark.parametrize(
+    ("seconds", "batch", "expected"),
+    [
+        ({"b1": 1.0, "b4": 4.0}, 3, 3.0),  # between sizes
+        # Beyond them the least-squares slope of 4, 6 and 8 goes on: of 10.5, 9.7 and 11.9 it is 0.35, of the last two 1.1.
+        ({"b1": 1.0, "b2": 2.0, "b4": 10.5, "b6": 9.7, "b8": 11.9}, 8, 11.9),
+        ({"b1": 1.0, "b2": 2.0, "b4": 10.5, "b6": 9.7, "b8": 11.9}, 16, 11.9 + 8 * 0.35),
+        ({"b1": 1.0, "b2": 1.1, "b4": 1.5}, 8, 1.5 + 4 * 0.2),  # sizes that double keep their last slope
+        ({"b1": 1.0, "b16": 2.5}, 31, 4.0),
+        ({"b1": 2.0, "b2": 1.0}, 9, 1.0),  # times do not fall, and one size says nothing of growth
+        ({"b1": 2.0}, 9, 2.0),
+    ],
+)
+def test_iterations_between_and_beyond_the_sizes_that_were_measured(seconds, batch, expected):
+    assert cost(**seconds).iteration(batch, 0.0) == pytest.approx(expected)
 
 
 def test_a_prefill_takes_more_for_each_token_beyond_a_bend() -> None:

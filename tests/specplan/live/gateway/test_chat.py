@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("uvicorn", reason="needs the extra serve")
-
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.wire import HttpConfig, RefusedError
 from specplan.live.gateway.chat import ChatTemplate

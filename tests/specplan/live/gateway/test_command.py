@@ -14,8 +14,6 @@ from served_plans import serve_plan, write_plan
 
 from sim.configuration import Configuration
 
-pytest.importorskip("uvicorn", reason="needs the extra serve")
-
 DEAD = "http://127.0.0.1:9"
 HELPERS = ["--draft", DEAD, "--judge", DEAD]
 

@@ -11,7 +11,6 @@ from calibrate.models.asking import bundled_problems
 from sim.configuration import Configuration
 
 pytest.importorskip("vllm")
-pytest.importorskip("uvicorn", reason="needs the extra serve")
 
 import httpx
 from served_plans import serve_plan, write_plan

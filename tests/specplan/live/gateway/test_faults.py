@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from gateways import PlantedGateway, planted_gateway
 from openai import APIStatusError
 from openai_server import Planted, text_of
 
@@ -13,10 +14,6 @@ from sim.configuration import Configuration
 from sim.roles import DRAFT, JUDGE, TARGET
 from specplan.live.gateway.control import Limits
 from specplan.live.gateway.plans import PLAIN, SPECULATIVE
-
-pytest.importorskip("uvicorn", reason="needs the extra serve")
-
-from gateways import PlantedGateway, planted_gateway
 
 ASYNC = Configuration.parse("lr-async k1=3")
 SLOW = Planted(iteration_s=0.002, prefill_s=0.002, acceptance=0.6)

@@ -2,14 +2,10 @@
 
 import asyncio
 
-import pytest
+from gateways import planted_gateway
 
 from sim.configuration import Configuration
 from specplan.live.gateway.control import Limits
-
-pytest.importorskip("uvicorn", reason="needs the extra serve")
-
-from gateways import planted_gateway
 
 ASYNC = Configuration.parse("lr-async k1=2")
 

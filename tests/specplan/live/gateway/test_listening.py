@@ -7,9 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
-
-pytest.importorskip("uvicorn", reason="needs the extra serve")
-
 from pair_servers import running
 from starlette.applications import Starlette
 from starlette.requests import Request

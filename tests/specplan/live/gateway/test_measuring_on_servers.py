@@ -6,16 +6,13 @@ from typing import Any
 
 import httpx
 import pytest
+from gateways import PlantedGateway, planted_gateway
 from openai_server import Planted
 
 from sim.configuration import Configuration
 from sim.roles import DRAFT, JUDGE, TARGET
 from specplan.live.comparing.comparison import Verdict
 from specplan.live.gateway.plans import Expected
-
-pytest.importorskip("uvicorn", reason="needs the extra serve")
-
-from gateways import PlantedGateway, planted_gateway
 
 SYNC = Configuration.parse("lr-sync k1=3")
 

@@ -21,7 +21,6 @@ from calibrate.running.problem import Problem
 from sim.configuration import Configuration
 
 pytest.importorskip("vllm")
-pytest.importorskip("uvicorn", reason="needs the extra serve")
 
 from connections import stopped
 from fault_proxy import FaultProxy, proxied
