@@ -132,7 +132,7 @@ def cost(**seconds: float) -> TableCost:
     ("seconds", "batch", "expected"),
     [
         ({"b1": 1.0, "b4": 4.0}, 3, 3.0),  # between sizes
-        # Beyond them the least-squares slope of 4, 6 and 8 goes on: of 10.5, 9.7 and 11.9 it is 0.35, of the last two 1.1.
+        # Beyond them the least-squares slope of 4, 6 and 8 goes on: 0.35, where that of the last two is 1.1.
         ({"b1": 1.0, "b2": 2.0, "b4": 10.5, "b6": 9.7, "b8": 11.9}, 8, 11.9),
         ({"b1": 1.0, "b2": 2.0, "b4": 10.5, "b6": 9.7, "b8": 11.9}, 16, 11.9 + 8 * 0.35),
         ({"b1": 1.0, "b2": 1.1, "b4": 1.5}, 8, 1.5 + 4 * 0.2),  # sizes that double keep their last slope
