@@ -36,5 +36,5 @@ def test_numbers_of_a_block_depend_neither_on_how_many_are_drawn_nor_on_who_else
 test_impossible_seeds_and_indices_are_refused = refused(
     lambda call, value: call(value),
     *((lambda index: next(streams(3, "a", [index])), index, "index") for index in (-1, 0.5)),
-    *((lambda seed: block_of_bits(seed, "a", 0, 1, 2), seed, "") for seed in (-1, True, 1.5)),
+    *((lambda seed: block_of_bits(seed, "a", 0, 1, 2), seed, "seed=") for seed in (-1, True, 1.5)),
 )

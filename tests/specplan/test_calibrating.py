@@ -65,7 +65,8 @@ def test_servers_write_texts_first_and_then_fewer_answers_are_timed() -> None:
 
 test_bad_effort = refused(
     lambda answers, precision: Effort(answers=answers, precision=precision),
-    *((*options, "") for options in ((1, None), (None, 0.0), (10, 1.5), (None, float("nan")))),
+    (1, None, "answers=1"),
+    *((*options, "precision=") for options in ((None, 0.0), (10, 1.5), (None, float("nan")))),
 )
 
 
