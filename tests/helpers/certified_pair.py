@@ -20,14 +20,14 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from torch_jobs import decoder_of
 from transformers.utils.logging import disable_progress_bar
 
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.sampling import invert
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.batch import ContinuousBatch
-from calibrate.engines.torch.decoder import Decoder
-from calibrate.engines.torch.job import SPARE, Job, Limits
+from calibrate.engines.torch.job import Job, Limits
 from calibrate.engines.torch.model import load_model, load_tokenizer
 from calibrate.engines.torch.token_methods import draft_model
 from calibrate.engines.torch.token_methods.draft_model import DraftModel
@@ -171,11 +171,9 @@ class CertifiedServer:
         self._ids = count(1)
         methods = {}
         if drafting is not None:
-            decoder = Decoder(model(draft_path()), LIMITS.max_context + SPARE)
-            methods["draft", str(draft_path())] = drafting(decoder, LIMITS, LIMITS.max_context)
+            methods["draft", str(draft_path())] = drafting(decoder_of(draft_path()), LIMITS, LIMITS.max_context)
         self._speculation = None if drafting is None else DRAFTED
-        decoder = Decoder(model(folder), LIMITS.max_context + SPARE)
-        self._batch = ContinuousBatch(decoder, None, frozenset(), LIMITS, methods)
+        self._batch = ContinuousBatch(decoder_of(folder), None, frozenset(), LIMITS, methods)
 
     async def start(self) -> None:
         routes = [
@@ -238,7 +236,7 @@ class CertifiedServer:
 
 @cache
 def model(folder: Path) -> Any:
-    """Loaded once: servers share weights, not caches."""
+    """The whole network, which a decoder takes apart."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # its lines would stand among the command's
