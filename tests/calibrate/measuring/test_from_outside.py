@@ -27,8 +27,6 @@ from calibrate.measuring.stream_samples import grouped, iterations, prefill
 from calibrate.record.engine_records import DecodeSample, EngineRecord
 from theory.errors import CalibrationError
 
-pytest.importorskip("aiohttp")
-
 OPTIONS = MeasureOptions(batches=(1, 2), contexts=(4,), iterations=8, prefills=(4,), repeats=2, rounds=1)
 OFF = 1e-3
 """Relative error of what is read from arrivals in virtual time."""

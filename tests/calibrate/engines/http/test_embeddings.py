@@ -4,9 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-
-pytest.importorskip("uvicorn", reason="needs the extra serve")
-
 from pair_servers import running
 from starlette.applications import Starlette
 from starlette.requests import Request

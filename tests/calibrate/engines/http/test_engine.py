@@ -21,8 +21,6 @@ from calibrate.measuring.from_outside import timing_notes
 from calibrate.models.servers import RemoteModels
 from theory.errors import CalibrationError, ParameterError
 
-pytest.importorskip("aiohttp")
-
 KEY = "sk-planted-4711"
 QUESTION = "two and two make\n\n"[:-2]
 YES_NO = (" Yes", " No")

@@ -16,8 +16,6 @@ from calibrate.models.servers import RemoteModels
 from specplan.calibrating import warn_of_clear_key
 from theory.errors import ParameterError, SchemaError, SpecplanError
 
-pytest.importorskip("aiohttp")
-
 ODD: list[Any] = [
     {"choices": 5},
     {"choices": ["x"]},

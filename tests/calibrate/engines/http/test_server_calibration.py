@@ -25,8 +25,6 @@ from calibrate.record.profile import Profile
 from calibrate.replay.summary import acceptance
 from theory.errors import CalibrationError, SchemaError
 
-pytest.importorskip("aiohttp")
-
 FAST_S = 5e-4
 """Per iteration: fast, yet slow enough that requests run side by side."""
 KEY = "sk-planted-4711"

@@ -10,8 +10,6 @@ from connections import Talk, talking
 
 from calibrate.engines.http.wire import BrokenOffError, EngineTimeoutError, HttpConfig, Wire
 
-pytest.importorskip("aiohttp")
-
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 LATE = 10.0
 """On a busy machine; without a bound nothing ends at all."""
