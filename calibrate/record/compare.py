@@ -370,7 +370,7 @@ def newcombe(first: Share, second: Share, *, confidence: float = 0.95, correlati
     nearly_none, top = 1e-9, 40.0
     if gap == 0.0 or edge(nearly_none) <= 0.0:
         return Change(gap, low, high, 1.0)
-    # Ends of strongly correlated shares near 0 or 1 may cross 0 several times: the crossing on the side of `wanted` counts.
+    # The end of strongly correlated shares near 0 or 1 may cross 0 several times: the crossing on the side of `wanted`.
     low_z, high_z = (wanted, top) if edge(wanted) > 0.0 else (nearly_none, wanted)
     z = top if edge(high_z) > 0.0 else float(brentq(edge, low_z, high_z))
     return Change(gap, low, high, 2.0 * float(stats.norm.sf(z)))
