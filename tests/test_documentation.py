@@ -1,7 +1,5 @@
 """What the texts name is there: files and headings that links point to, commands with their options, modules."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import shlex

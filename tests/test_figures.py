@@ -1,7 +1,5 @@
 """The committed pictures, and the scripts that make them: each asserts what its caption says."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

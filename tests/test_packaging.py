@@ -1,7 +1,5 @@
 """The packages of the tree against a built wheel, and the pinned versions against the dependencies."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

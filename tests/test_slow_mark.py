@@ -1,7 +1,5 @@
 """Tests that take too long without the mark slow fail, and those that CI leaves out say why."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -6,8 +6,6 @@ anything, as in a doctest: for numbers that vary by machine. ``TARGET`` and ``DR
 ``PORT`` is free.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

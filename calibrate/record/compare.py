@@ -360,7 +360,8 @@ def newcombe(first: Share, second: Share, *, confidence: float = 0.95, correlati
     [0.2, 0.0524, 0.3339]
     """
     gap = second.value - first.value
-    low, high = _hybrid(first, second, float(stats.norm.ppf(0.5 + confidence / 2.0)), correlation)
+    wanted = float(stats.norm.ppf(0.5 + confidence / 2.0))
+    low, high = _hybrid(first, second, wanted, correlation)
 
     def edge(z: float) -> float:
         ends = _hybrid(first, second, z, correlation)
@@ -369,7 +370,9 @@ def newcombe(first: Share, second: Share, *, confidence: float = 0.95, correlati
     nearly_none, top = 1e-9, 40.0
     if gap == 0.0 or edge(nearly_none) <= 0.0:
         return Change(gap, low, high, 1.0)
-    z = top if edge(top) > 0.0 else float(brentq(edge, nearly_none, top))
+    # The end of strongly correlated shares near 0 or 1 may cross 0 several times: the crossing on the side of `wanted`.
+    low_z, high_z = (wanted, top) if edge(wanted) > 0.0 else (nearly_none, wanted)
+    z = top if edge(high_z) > 0.0 else float(brentq(edge, low_z, high_z))
     return Change(gap, low, high, 2.0 * float(stats.norm.sf(z)))
 
 

@@ -4,8 +4,6 @@ Calibration, plan and runs are those of the commands; `tests/specplan/planning/t
 the engines of the wire.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import accumulate
 from operator import mul
@@ -13,9 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("aiohttp")
-
 import virtual_time
 
 import specplan as sp

@@ -1,7 +1,5 @@
 """Following the advice of explain ends near the best k, from every k, on simulated servers of many kinds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,6 +1,4 @@
-"""Constants of operators: errors are within what is said, and the fit gives back what made its data."""
-
-from __future__ import annotations
+"""Constants of operators: errors are within what is said, the fit gives back what made its data, intervals cover."""
 
 from dataclasses import replace
 
@@ -10,6 +8,8 @@ from public_tables import public_tables
 
 from benchmarks import fit_hardware as fit
 from benchmarks import operator_tables as operators
+from benchmarks.fit_coverage import coverages
+from benchmarks.league.standings import counted, played
 from theory.hardware.gpu_records import SumRates
 from theory.hardware.gpus import GPUS
 
@@ -74,3 +74,18 @@ def test_errors_of_known_ratios() -> None:
     assert found.mean == pytest.approx(0.2 / 3)
     assert found.bias == pytest.approx(0.0, abs=1e-12)
     assert str(found).split() == ["6.7%", "10.0%", "+0.0%", "3"]
+
+
+def test_nothing_is_covered_without_rows() -> None:
+    assert list(coverages([])) == []
+
+
+@pytest.mark.slow
+def test_intervals_cover_what_they_say_on_rows_left_out() -> None:
+    """24 throughputs of one model are too few to tell 95 from 100 %, so that they have no upper bound."""
+    folder = public_tables()
+    entries, _ = played(folder, lambda _: lambda: None)
+    found = {one.quantity: one for one in coverages(counted(folder, entries))}
+    assert found.keys() == {"iteration", "time per token", "throughput", "gain"}
+    for quantity, one in found.items():
+        assert 0.92 <= one.inside <= (1.0 if quantity == "throughput" else 0.98), one

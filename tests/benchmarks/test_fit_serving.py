@@ -1,7 +1,5 @@
 """The committed constants of engines are what the fit gives, and half-widths are what families left out ask for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -25,6 +23,7 @@ TensorRT-LLM's on Hopper, per sequence and outside graphs, from Blackwell; and S
 
 @pytest.fixture(scope="module")
 def table() -> fit.Times:
+    """All rows at all constants: some ten seconds."""
     return fit.times(read_folder(public_tables(), fit.KINDS).rows)
 
 
@@ -34,6 +33,7 @@ def left_out(table: fit.Times) -> np.ndarray:
     return np.abs(np.expm1(fit.left_out(table)))
 
 
+@pytest.mark.slow
 def test_the_committed_engines_are_those_of_the_fit(table: fit.Times) -> None:
     fitted = fit.constants(table)
     assert {" ".join(name.split()[:2]) for name in fitted} == {" ".join(key) for key in ENGINES}
@@ -48,6 +48,7 @@ def test_the_committed_engines_are_those_of_the_fit(table: fit.Times) -> None:
             assert value == pytest.approx(committed, rel=0.06, abs=6e-7), (name, constant)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [ITERATION, TIME_PER_TOKEN])
 def test_half_widths_are_those_that_families_left_out_ask_for(table: fit.Times, kind: str) -> None:
     out = np.abs(fit.left_out(table))
@@ -60,6 +61,7 @@ def test_half_widths_are_those_that_families_left_out_ask_for(table: fit.Times, 
         assert 0.92 <= np.mean(out[here] <= committed) <= 0.98, regime
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "start", "most"),
     [

@@ -1,14 +1,9 @@
 """The gain through two gateways is that of what they run: known where drafts cost nothing and are always right."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("uvicorn", reason="needs the extra serve")
-
 from openai_server import Planted, serving
 from served_plans import write_profile
 

@@ -1,7 +1,5 @@
 """What the programs over real servers make of what they measured: paces, worst stretches, and texts that are not so."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The machine of the trials in virtual time is the same for whatever runs on it, and verdicts are counted."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.gateway_trials import SCENES, STALL_S, at_most, machine, pace, row

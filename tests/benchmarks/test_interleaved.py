@@ -1,7 +1,5 @@
 """Medians with intervals, and rows that are called worse: what a noisy machine must not do."""
 
-from __future__ import annotations
-
 import random
 import time
 from dataclasses import replace

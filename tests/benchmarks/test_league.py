@@ -1,7 +1,5 @@
 """The league: rows in, every predictor's scores out; what a predictor is, and what it may not say."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Iterator

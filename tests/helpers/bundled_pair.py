@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from calibrate.running.problem import Problem
     from calibrate.running.wall_clock import WallClock
 
-__all__ = ["BundledPair", "brief_problems"]
 
 T = TypeVar("T")
 

@@ -4,11 +4,10 @@ The engine is `ContinuousBatch` with its draft model in this process; a planted 
 or what the server does to a request.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,21 +20,19 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from torch_jobs import decoder_of
 from transformers.utils.logging import disable_progress_bar
 
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.sampling import invert
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.batch import ContinuousBatch
-from calibrate.engines.torch.decoder import Decoder
-from calibrate.engines.torch.job import SPARE, Job, Limits
+from calibrate.engines.torch.job import Job, Limits
 from calibrate.engines.torch.model import load_model, load_tokenizer
 from calibrate.engines.torch.token_methods import draft_model
 from calibrate.engines.torch.token_methods.draft_model import DraftModel
 from calibrate.engines.torch.token_methods.protocol import Rows, Verdict
 from calibrate.pair import draft_path
-
-__all__ = ["PLANTED", "CertifiedServer", "served"]
 
 LIMITS = Limits(max_batch=8, n_idle=8, max_context=512)
 DRAFTED = Speculation(method="draft", k2=5, model=draft_path())
@@ -174,11 +171,9 @@ class CertifiedServer:
         self._ids = count(1)
         methods = {}
         if drafting is not None:
-            decoder = Decoder(model(draft_path()), LIMITS.max_context + SPARE)
-            methods["draft", str(draft_path())] = drafting(decoder, LIMITS, LIMITS.max_context)
+            methods["draft", str(draft_path())] = drafting(decoder_of(draft_path()), LIMITS, LIMITS.max_context)
         self._speculation = None if drafting is None else DRAFTED
-        decoder = Decoder(model(folder), LIMITS.max_context + SPARE)
-        self._batch = ContinuousBatch(decoder, None, frozenset(), LIMITS, methods)
+        self._batch = ContinuousBatch(decoder_of(folder), None, frozenset(), LIMITS, methods)
 
     async def start(self) -> None:
         routes = [
@@ -239,7 +234,9 @@ class CertifiedServer:
         return [line for line in lines if line]
 
 
+@cache
 def model(folder: Path) -> Any:
+    """The whole network, which a decoder takes apart."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # its lines would stand among the command's

@@ -1,7 +1,5 @@
 """Commands for well-known models x GPU x arrangement x method, as a plan prints them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 
@@ -16,8 +14,6 @@ from specplan.worlds.running.settings import settings_of
 from theory.errors import ParameterError
 from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
-
-__all__ = ["GPUS", "TARGETS", "commands", "served"]
 
 TARGETS: Final = (
     "meta-llama/Llama-3.1-8B-Instruct",  # dense, EAGLE-3 head

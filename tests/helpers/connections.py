@@ -4,8 +4,6 @@ asyncio's own servers may leave a connection open that they accept while they cl
 run a line, or, with Python 3.11, the server refuses the transport that it has just made.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading
@@ -14,8 +12,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import TypeVar
-
-__all__ = ["ConnectionServer", "Talk", "in_thread", "started", "stopped", "talking"]
 
 Talk = Callable[[bytes, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 """What is done with a request, given its head."""

@@ -1,7 +1,5 @@
 """Small deployments: a Qwen3 target on H100 GPUs, with short answers so that plans take no time."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 
@@ -12,8 +10,6 @@ from specplan.worlds.model_files import draft_head, shape_of
 from specplan.worlds.request import Deployment, Load, ServedModel
 from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
-
-__all__ = ["arrangement_of", "block_of", "closed", "deployment", "head_of", "model", "option", "own_layers"]
 
 
 @cache

@@ -1,15 +1,11 @@
 """Evidence that all tests of a run share: it is derived once, whichever worker derives it."""
 
-from __future__ import annotations
-
 import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
-
-__all__ = ["Shared"]
 
 T = TypeVar("T")
 

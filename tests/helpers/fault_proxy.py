@@ -5,8 +5,6 @@ OpenAI interface send. What happens to a request is said by a plan: a function o
 `random_faults` with a seed. The proxy itself can die, taking its connections along, and come back on the same port.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import Counter
@@ -15,8 +13,6 @@ from contextlib import asynccontextmanager, contextmanager
 from urllib.parse import urlsplit
 
 from connections import ConnectionServer, in_thread
-
-__all__ = ["FaultProxy", "Plan", "proxied", "proxying", "random_faults", "without_faults"]
 
 Plan = Callable[[int, str], str]
 """Number of a request, counted from 0, and its path, to a fault; empty for none. ``delay:S``: it waits S seconds.

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connections import started, stopped
 from openai import AsyncOpenAI
@@ -19,12 +19,6 @@ from specplan.live.gateway.control import Limits
 from specplan.live.gateway.plans import SPECULATIVE, Expected, ServingPlan
 from specplan.live.gateway.servers import Endpoints, models_of, opened
 from specplan.live.gateway.serving import Serving
-
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["PlantedGateway", "planted_gateway"]
-
 
 PATIENT = Limits(patience_s=300.0, answer_seconds=3600.0, timeout_s=300.0)
 """For machines with other work: nothing is given up because it takes long."""

@@ -1,7 +1,5 @@
 """Shapes of models that tests of passes share: a dense one, and what mixtures and latent attention are made of."""
 
-from __future__ import annotations
-
 from theory.hardware.shapes import Attention, Dense, Experts, LatentAttention, Layers, Shape
 
 HEADS = Attention(heads=32, kv_heads=8, head_dim=128)

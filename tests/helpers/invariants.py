@@ -26,8 +26,6 @@ from sim.roles import DRAFT, TARGET
 from sim.timeline import Counts, Run, Timeline
 from theory.errors import SpecplanError
 
-__all__ = ["InvariantError", "check", "check_engine", "check_timeline", "covered"]
-
 _SLACK = 1e-9  # relative; times are sums of floats
 
 _ALLOWED = {

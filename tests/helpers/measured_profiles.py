@@ -1,7 +1,5 @@
 """Measured profiles with known answers, for tests: exact timings and hand-made verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ speculates), and takes as long as planted for that many. Iterations end at fixed
 not add up, and their mean is what was planted.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random
@@ -21,9 +19,7 @@ from operator import mul
 from typing import Any
 
 from connections import ConnectionServer, in_thread
-from planted_answers import GOLDEN, HALVES, Answer, Planted, answer_to, id_of, ids_of, split, text_of
-
-__all__ = ["GOLDEN", "HALVES", "OpenAIServer", "Planted", "id_of", "served", "serving", "text_of"]
+from planted_answers import GOLDEN, HALVES, Answer, Planted, answer_to, ids_of, split, text_of
 
 CUT = {
     "truncate": '{"choices": [{"text": "al',

@@ -1,7 +1,5 @@
 """Applications on 127.0.0.1, served as ``specplan serve`` does."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncIterator
@@ -11,8 +9,6 @@ from typing import Any
 import uvicorn.server
 
 from specplan.live.gateway.listening import server_for
-
-__all__ = ["listening", "running"]
 
 
 class _Prompt:

@@ -1,7 +1,5 @@
 """Laws that simulated passes and candidates must have, from textbook formulas: oracles for the simulator."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

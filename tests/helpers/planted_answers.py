@@ -1,7 +1,5 @@
 """What a planted server is like, and what it says: the tokens of its answers and how they are told."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import random
@@ -12,18 +10,6 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 from operator import mul
 from typing import Any
-
-__all__ = [
-    "GOLDEN",
-    "HALVES",
-    "Answer",
-    "Planted",
-    "answer_to",
-    "id_of",
-    "ids_of",
-    "split",
-    "text_of",
-]
 
 GOLDEN = (5**0.5 - 1) / 2
 

@@ -1,13 +1,9 @@
 """Processes that a test waits for, though it did not start them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable
 
 import psutil
-
-__all__ = ["wait_until_gone"]
 
 
 def wait_until_gone(processes: Iterable[psutil.Process], seconds: float = 30.0) -> None:

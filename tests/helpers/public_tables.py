@@ -1,7 +1,5 @@
 """Where the public measurements lie that tests and docs/scoreboard.md name, if they are at hand."""
 
-from __future__ import annotations
-
 import os
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Random loads: any method, prompts much longer than answers and the reverse, few answers and many, small caches."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -21,8 +19,6 @@ from sim.serving.engine import ServingEngine
 from sim.serving.limits import ADDED, Joined, ServingLimits
 from sim.serving.load_run import LoadRun, Window
 from sim.trial import Trial
-
-__all__ = ["METHODS", "RandomLoad", "random_load"]
 
 METHODS = [name for name, one in methods().items() if one.level == "baseline" or one.roles or one.level == "token"]
 _STEP = 15

@@ -4,8 +4,6 @@ As with a real graph, Python runs only while the pass is recorded: whatever the 
 length or a tensor that is made anew, is the same in every replay.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any
@@ -14,8 +12,6 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-
-__all__ = ["install"]
 
 
 class RecordedGraph:

@@ -1,15 +1,11 @@
 """Tests that something is refused, made of a table: what is called, with what, and what the message says."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from theory.errors import ParameterError
-
-__all__ = ["refused", "refuses"]
 
 
 def refused(

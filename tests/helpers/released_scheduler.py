@@ -14,8 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-__all__ = ["Texts", "commit_times"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:

@@ -1,12 +1,8 @@
 """What scripted engines reply: a text or a choice whose times, where none are given, are those of its end."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from calibrate.engines.protocol import Choice, Finish, Generation, Times
-
-__all__ = ["chosen", "generated", "times"]
 
 
 def times(

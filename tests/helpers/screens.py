@@ -1,7 +1,5 @@
 """What holds of every command: it prints what the function returns, fits a terminal, and refuses in one line."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,8 +8,6 @@ import pytest
 
 from specplan.output import SCREEN, to_json
 from specplan.show.result import Result
-
-__all__ = ["Main", "check_printed", "check_screen", "refusal", "refused_words"]
 
 Main = Callable[..., tuple[int, str, str]]
 """The fixture `run_main`: words to exit code, stdout and stderr."""

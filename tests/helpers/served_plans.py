@@ -1,7 +1,5 @@
 """``specplan serve`` in a process of its own, over servers of the bundled pair."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal
@@ -16,8 +14,6 @@ from typing import Any
 from measured_profiles import measured
 
 from sim.configuration import Configuration
-
-__all__ = ["SETTINGS", "serve_plan", "write_plan", "write_profile"]
 
 SETTINGS: dict[str, Any] = {"task": "bundled", "temperature": 0.6, "top_p": 0.95, "max_step_tokens": 100}
 SETTINGS |= {"judge_threshold": 0.5}

@@ -1,7 +1,5 @@
 """Small worlds for the simulator: engines that take what is said, and answers that are scripted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,16 +12,6 @@ from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost
 from sim.engines.device import Device
 from sim.engines.fixed import FixedEngine
-
-__all__ = [
-    "batch_engines",
-    "drawn_answers",
-    "replayed",
-    "scripted",
-    "seconds_per_step",
-    "seconds_per_token",
-    "varied_answers",
-]
 
 
 def seconds_per_step(draft_s: float, *, judge_s: float = 0.0, **others: float) -> dict[str, FixedEngine]:

@@ -1,7 +1,5 @@
 """The command that calibrates servers, with little to measure: in this process, or in one of its own."""
 
-from __future__ import annotations
-
 import math
 import sys
 from contextlib import ExitStack
@@ -16,8 +14,6 @@ from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.plan import CalibrationPlan
 from calibrate.models.servers import RemoteModels
 from calibrate.running.problem import Problem
-
-__all__ = ["OPTIONS", "PATCHES", "SPECPLAN", "main", "remote_plan"]
 
 OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=4, prefills=(4, 32), repeats=2, rounds=1)
 """Timings of a round."""

@@ -1,15 +1,11 @@
 """Streams of tokens by speculative sampling from planted laws, with planted defects."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from specplan.live.certifying.laws import Drawn, Place
-
-__all__ = ["PLANTED", "Laws", "Speculating", "laws", "listed", "stream"]
 
 Floats = NDArray[np.float64]
 

@@ -1,7 +1,5 @@
 """The closed forms of Lookahead Reasoning as the ledger states them, by the names of the numeric functions."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import cache
 from typing import Final
@@ -10,8 +8,6 @@ import sympy as sp
 
 from ledger.lookahead_reasoning import forms
 from ledger.proving.reading import read
-
-__all__ = ["STATEMENTS", "evaluated", "stated"]
 
 STATEMENTS: Final = {
     "any_of": "1 - (1 - alpha1)**width",

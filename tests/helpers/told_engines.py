@@ -1,7 +1,5 @@
 """Validations on engines that only say what they are: their runs are made up by a test."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,8 +10,6 @@ import pytest
 from calibrate.models.local import TorchModels
 from calibrate.running.wall_clock import WallClock
 from sim.roles import DRAFT, JUDGE, TARGET
-
-__all__ = ["RECORDED", "Told", "runs_are"]
 
 RECORDED = Path(__file__).parents[1] / "data" / "recorded.json"
 """The profile of the engines that only tell."""

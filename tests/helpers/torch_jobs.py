@@ -21,19 +21,6 @@ if TYPE_CHECKING:
     from calibrate.engines.torch.decoder import Decoder
     from calibrate.engines.torch.kv_cache import KvCache
 
-__all__ = [
-    "advanced",
-    "answered",
-    "batch_of",
-    "bundled_prompts",
-    "decoder_of",
-    "finish",
-    "job",
-    "random_model",
-    "random_prompts",
-    "tokens_in",
-    "told",
-]
 
 _IDS = count(1)
 _CONTEXT = 512 + SPARE

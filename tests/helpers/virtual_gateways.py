@@ -16,8 +16,6 @@ from specplan.live.comparing.measured import Measured
 from specplan.live.gateway.control import Control
 from specplan.live.gateway.plans import PLAIN, ServingPlan
 
-__all__ = ["SPECULATING", "STREAMED", "ClosedLoop", "Engine"]
-
 SPECULATING = Configuration.parse("lr-sync k1=2")
 """Commits whole steps."""
 STREAMED = Configuration.parse("eagle k2=4")

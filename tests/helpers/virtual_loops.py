@@ -3,8 +3,6 @@
 No request is sent and nothing waits, so that what is measured and planned is exact whatever else the machine does.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,8 +23,6 @@ from calibrate.record.answer_records import Generated, RecordedAnswer
 from calibrate.record.engine_records import DecodeSample, EngineRecord, LoadRecord, PrefillSample, PrefillSums
 from calibrate.record.profile import ModelRecord, Profile, Provenance
 from calibrate.record.token_records import TokenAnswer, TokenRecord, TokenRequest
-
-__all__ = ["TRIP_S", "VirtualServer", "gain", "loaded", "profile_of"]
 
 TRIP_S = 0.001
 """A request on its way to the server."""

@@ -4,8 +4,6 @@ The clock stands still while anything is ready to run or to be read, and then mo
 something waits. What is measured with it is exact whatever else the machine does, and takes the time of its processing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import selectors
 import time
@@ -14,8 +12,6 @@ from typing import Any, TypeVar
 from unittest import mock
 
 from openai_server import OpenAIServer, Planted, served
-
-__all__ = ["on_servers", "run_virtually"]
 
 Result = TypeVar("Result")
 

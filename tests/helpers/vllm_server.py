@@ -19,8 +19,6 @@ from calibrate import pair
 from calibrate.engines.vllm.plugin import VARIABLE
 from calibrate.engines.vllm.repair import EXTENSION
 
-__all__ = ["CORES", "NGRAM", "VllmServer", "pair_servers", "vllm_server"]
-
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
 """The speculative configuration of the server ``fast`` of `pair_servers`."""
 

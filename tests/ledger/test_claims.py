@@ -1,7 +1,5 @@
 """Every claim: verdict and correction derive again, mutants fall, and statements that hold are searched."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The index of the papers' sentences: every answer is a claim or a reason, and every claim has its sentence."""
 
-from __future__ import annotations
-
 import pytest
 from click.testing import CliRunner
 

@@ -1,7 +1,5 @@
 """Letters to the authors: every claim not true as printed, in defined words, in at most four pages."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import re

@@ -1,7 +1,5 @@
 """The ledger as a whole: complete records, combined evidence, the runner, the command and the page of errata."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -148,12 +146,9 @@ def _claim(verdict: Verdict, derived: Verdict, **extra: object) -> Claim:
     )
 
 
-def test_a_wrong_record_disagrees() -> None:
+def test_a_wrong_record_and_a_correction_that_does_not_hold_disagree() -> None:
     assert verify_claim(_claim(Verdict.PROVED, Verdict.PROVED)).agrees
     assert not verify_claim(_claim(Verdict.PROVED, Verdict.OPEN)).agrees
-
-
-def test_a_correction_that_does_not_hold_disagrees() -> None:
     wrong = _claim(Verdict.FALSE, Verdict.FALSE, correction="c", correction_verify=lambda: _evidence(Verdict.OPEN))
     assert not verify_claim(wrong).agrees
 

@@ -1,8 +1,7 @@
-"""False statements that once passed, most within a few percent of what holds: each falls, and for its reason."""
+"""Mutants of claims: all kinds of changes are made, and what survives is named."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+import secrets
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -15,6 +14,7 @@ from ledger.proving.domains import one_of, whole
 from ledger.proving.formulas import Formula
 from ledger.proving.search.falsifier import falsified
 from ledger.runner import Verification, verify_claim
+from workshop.ledger_mutants import Outcome, changes, holding, sampled
 
 Statement = Formula | Predicate
 
@@ -89,3 +89,50 @@ def test_1156_in_theorem_3_does_not_pass_with_the_lemma_at_1157() -> None:
     assert result.correction is not None
     assert result.correction.verdict is Verdict.OPEN
     assert not result.agrees
+
+
+OPEN = {"LD-S5, coefficient: 1.01 of log(1 / alpha) * (mu (node 2) in the relation"}
+"""Of the hundred below: neither falls nor is known to be true."""
+
+
+def _unexplained(outcomes: Iterable[Outcome]) -> list[str]:
+    """Mutants that do not fall, and of which neither their proof nor the record says why they are true."""
+    return [str(one.changed) for one in outcomes if not one.falls and not one.why_true]
+
+
+@pytest.mark.slow
+def test_a_fresh_sample_of_mutants_falls() -> None:
+    """A seed of its own each time. Of 190 tried 2 stood unexplained: with 1 % of them, 3 of 10 do so once in 9,000."""
+    seed = secrets.token_hex(4)
+    standing = _unexplained(sampled(10, seed, most=5))
+    assert len(standing) <= 2, f"seed {seed}: {standing}"
+
+
+@pytest.mark.slow
+def test_a_hundred_mutants_fall() -> None:
+    outcomes = list(sampled(100, "a hundred", most=60))
+    assert len(outcomes) == 100
+    assert set(_unexplained(outcomes)) <= OPEN
+
+
+def test_all_kinds_of_changes_are_made() -> None:
+    import random
+
+    made = {one.kind for name in ("LR-L3b", "LR-T4e", "LD-S3") for one in changes(*_recorded(name), random.Random(1))}
+    assert made >= {"constant", "coefficient", "direction"}
+    assert {claim_.id for claim_, _, _ in holding()} >= {"LR-L2c", "SPECS-T3", "CS-P4"}
+
+
+def test_a_change_that_only_weakens_is_not_made() -> None:
+    import random
+
+    item, corrected, statement = _recorded("LR-L6a")
+    found = [one.what for one in changes(item, corrected, statement, random.Random(1)) if one.kind == "constant"]
+    assert any(what.startswith("1.14543 for 1.157") for what in found)
+    assert not any(what.startswith("1.16857 for 1.157") for what in found)
+
+
+def _recorded(claim_id: str) -> tuple:  # type: ignore[type-arg]
+    item = claim(claim_id)
+    assert item.formula is not None
+    return item, False, item.formula

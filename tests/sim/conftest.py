@@ -1,7 +1,5 @@
 """Every run of every test in this folder is checked against the invariants when the test ends."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any

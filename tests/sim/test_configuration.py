@@ -1,7 +1,5 @@
 """Configurations: a method with its knobs and a token level below it, and their names."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

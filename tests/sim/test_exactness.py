@@ -1,7 +1,5 @@
 """The simulator against the closed forms, exactly and by chance, and against two programs that know nothing of it."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 from functools import cache, partial

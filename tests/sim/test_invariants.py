@@ -1,7 +1,5 @@
 """Each law catches a violation planted in a run that was in order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

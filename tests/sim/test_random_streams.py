@@ -1,12 +1,9 @@
 """Streams of many answers are the streams of single ones."""
 
-from __future__ import annotations
-
 import numpy as np
-import pytest
+from refusals import refused
 
 from sim.random_streams import block_of_bits, block_of_normals, stream, streams, uniforms
-from theory.errors import ParameterError
 
 INDICES = (7, 0, 7, 2**40, 2**64 - 1)
 
@@ -24,12 +21,6 @@ def test_neighbours_at_the_end_of_the_range_differ() -> None:
     assert stream(3, "a", 2**64 - 1).random() != stream(3, "a", 2**64 - 2).random()
 
 
-@pytest.mark.parametrize("index", [-1, 0.5])
-def test_an_index_is_an_integer_from_zero_on(index: int) -> None:
-    with pytest.raises(ParameterError, match="index"):
-        next(streams(3, "a", [index]))
-
-
 def test_numbers_of_a_block_depend_neither_on_how_many_are_drawn_nor_on_who_else_is_asked() -> None:
     for drawn in (block_of_bits, block_of_normals):
         few, many = (drawn(3, "a", 7, n, 5) for n in (2, 9))
@@ -42,7 +33,8 @@ def test_numbers_of_a_block_depend_neither_on_how_many_are_drawn_nor_on_who_else
     assert uniforms(3, "a", 37, 4).tolist() == stream(3, "a", 37).random(4).tolist()
 
 
-@pytest.mark.parametrize("seed", [-1, True, 1.5])
-def test_seeds_of_blocks_are_checked(seed: int) -> None:
-    with pytest.raises(ParameterError):
-        block_of_bits(seed, "a", 0, 1, 2)
+test_impossible_seeds_and_indices_are_refused = refused(
+    lambda call, value: call(value),
+    *((lambda index: next(streams(3, "a", [index])), index, "index") for index in (-1, 0.5)),
+    *((lambda seed: block_of_bits(seed, "a", 0, 1, 2), seed, "seed=") for seed in (-1, True, 1.5)),
+)

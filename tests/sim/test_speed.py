@@ -1,7 +1,5 @@
 """The simulator is at least 3 times as fast as an idiomatic SimPy program of the same timeline, operations recorded."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.speed import RATIOS, RECORDING, simpy_rows, unit

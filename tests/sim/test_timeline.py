@@ -1,7 +1,5 @@
 """Timelines: lanes, counts, Perfetto files, pictures."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path
@@ -21,11 +19,12 @@ from theory.errors import ParameterError
 
 
 def session(k1: int = 2) -> Session:
-    """The run of test_algorithms.test_async_rejection_mid_window, a second per token."""
+    """Three steps, the second draft refused; a second per token."""
     return run_answer(partial(lookahead_async, k1=k1), scripted("+-+", [2, 2, 1]).answer(0), seconds_per_token())
 
 
 def test_spans_and_lanes() -> None:
+    """At 12 the draft of step 1 is refused: what hung on it goes, and drafting restarts after the target's step."""
     timeline = Timeline.of(session())
     assert timeline.duration == 22
     assert timeline.roles == ("target", "draft", "judge")
@@ -43,6 +42,11 @@ def test_spans_and_lanes() -> None:
         (10, 0, "draft", 2),
         (12, 1, "target", 10),
         (22, 2, "draft", 1),
+    ]
+    assert [(s.depth, s.end, s.outcome) for s in timeline.spans if s.kind == "verify"] == [
+        (0, 10, "accepted"),
+        (1, 12, "rejected"),
+        (2, 22, "accepted"),
     ]
     assert (timeline.n_lanes("target"), timeline.n_lanes("draft")) == (2, 1)
 

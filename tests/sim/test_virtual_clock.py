@@ -1,7 +1,5 @@
 """The generator protocol, word by word, under the virtual clock."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable
 from contextlib import nullcontext

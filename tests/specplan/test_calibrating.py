@@ -1,7 +1,5 @@
 """What calibrate does around a measurement: effort, precision by its sources, what is told, and profile diff."""
 
-from __future__ import annotations
-
 import io
 import json
 import math
@@ -11,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from measured_profiles import measured, with_engine
+from refusals import refused
 from screens import Main, refused_words
 
 from calibrate.measuring.plan import CalibrationPlan
@@ -64,11 +63,11 @@ def test_servers_write_texts_first_and_then_fewer_answers_are_timed() -> None:
     assert [rule.min_answers for rule in rules if rule is not None] == [24, 24, 12, 12]
 
 
-@pytest.mark.parametrize("options", [(1, None), (None, 0.0), (10, 1.5), (None, float("nan"))])
-def test_bad_effort(options: tuple[int | None, float | None]) -> None:
-    answers, precision = options
-    with pytest.raises(ParameterError):
-        Effort(answers=answers, precision=precision)
+test_bad_effort = refused(
+    lambda answers, precision: Effort(answers=answers, precision=precision),
+    (1, None, "answers=1"),
+    *((*options, "precision=") for options in ((None, 0.0), (10, 1.5), (None, float("nan")))),
+)
 
 
 # Token-level speculation

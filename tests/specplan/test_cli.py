@@ -1,7 +1,5 @@
 """The command line: exit codes, one-line errors, clean streams, JSON, files that are not overwritten."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -3,8 +3,6 @@
 Each line is typed as it was then. `test_hostile_inputs` and `test_hostile_lines` search the classes that they are of.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import stat

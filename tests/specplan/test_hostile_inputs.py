@@ -5,8 +5,6 @@ file but the output that was named. Commands run in this process through the out
 sample runs as processes.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

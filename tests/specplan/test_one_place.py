@@ -3,8 +3,6 @@
 Whoever opens a file elsewhere says here what it opens that no user names.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from functools import cache

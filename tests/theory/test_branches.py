@@ -1,7 +1,5 @@
 """Draft trees: laws of acceptance, the speedup added up, and the optimum against every triple in 40 digits."""
 
-from __future__ import annotations
-
 from decimal import Decimal, localcontext
 from itertools import product
 
@@ -84,18 +82,6 @@ def test_acceptance_is_that_of_the_urn(alpha: float, rho: float, width: int) -> 
     assert curve[0] == alpha
     assert (np.diff(curve) >= 0.0).all()
     assert curve[-1] <= float(any_of(alpha, width)) * (1 + 1e-13)
-
-
-def test_branches_of_one_verdict_are_one_branch() -> None:
-    assert (np.asarray(accepted_among(0.63, [1, 2, 8, 100], 1.0)) == 0.63).all()
-
-
-def test_steps_of_a_tree_are_its_prefixes() -> None:
-    for width, window in product((1, 2, 3, 5), (1, 2, 4, 6)):
-        assert tree_steps(width, window) == sum(
-            1 for depth in range(window) for _ in product(range(width), repeat=depth)
-        )
-    assert tree_steps(2, 2000) == np.inf
 
 
 @given(sets=st.tuples(probabilities, ratios, probabilities, ratios, probabilities, st.floats(0, 1)))

@@ -1,7 +1,5 @@
 """The hybrid-budget optimiser against brute force, its tie rule, its laws and its speed."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import product
 

@@ -1,7 +1,5 @@
 """ConfSpec's functions against the ledger's statements at 50 digits, and their refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import sympy as sp

@@ -1,13 +1,12 @@
 """Every argument that a person can give is refused with its name, value and rule, or accepted unchanged."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from refusals import refused
 
 import theory
 from theory import checks
@@ -84,38 +83,27 @@ def test_scalar_functions_refuse_arrays(name: str) -> None:
             call(name, parameter, [GOOD[parameter]])
 
 
-def test_messages() -> None:
-    with pytest.raises(ParameterError, match=r"^alpha1=1\.2 must be in \[0, 1\]$"):
-        theory.f_sync(1.2, 0.1, 2)
-    with pytest.raises(ParameterError, match=r"^alpha1\[1, 0\]=nan must be in \[0, 1\]$"):
-        theory.f_sync([[0.1], [float("nan")]], 0.1, 2)
-    with pytest.raises(ParameterError, match=r"^k1=2\.5 must be an integer in \[1, 2\*\*53\]$"):
-        theory.f_sync(0.5, 0.1, 2.5)
-    with pytest.raises(
-        ParameterError, match=r"^shapes='alpha1: \(2,\), c1: \(\), k1: \(3,\)' must broadcast together$"
-    ):
-        theory.f_sync([0.1, 0.2], 0.1, [1, 2, 3])
-
-
-def test_shapes_that_do_not_fit_across_levels() -> None:
-    with pytest.raises(ParameterError, match="must broadcast together"):
-        theory.h([0.1, 0.2], 0.1, 2, [0.1, 0.2, 0.3], 0.1, 2, "sync")
-    with pytest.raises(ParameterError, match="must broadcast together"):
-        theory.regime_map([0.1, 0.2], 0.1, [0.1, 0.2, 0.3], 0.1, 4, "sync")
-    with pytest.raises(ParameterError, match="must broadcast together"):
-        theory.parallel_dim(0.1, [1, 2], [1, 2, 3], "sync")
-
-
-def test_product_beyond_the_counts_is_refused() -> None:
-    with pytest.raises(ParameterError, match="parallel_dim"):
-        theory.parallel_dim(0.0, 2**30, 2**30, "sync")
-
-
 def test_endless_optimum_needs_a_limit() -> None:
     for alpha, c, name in ((0.5, 0.0, "c2"), (1.0, 0.5, "alpha2"), (1.0, 0.0, "c2")):
         with pytest.raises(ParameterError, match="give k_max") as caught:
             theory.g_argmax(alpha, c)
         assert caught.value.name == name
+
+
+test_what_is_refused_is_said_in_these_words = refused(
+    lambda call: call(),
+    (lambda: theory.h([0.1, 0.2], 0.1, 2, [0.1, 0.2, 0.3], 0.1, 2, "sync"), "must broadcast together"),
+    (lambda: theory.regime_map([0.1, 0.2], 0.1, [0.1, 0.2, 0.3], 0.1, 4, "sync"), "must broadcast together"),
+    (lambda: theory.parallel_dim(0.1, [1, 2], [1, 2, 3], "sync"), "must broadcast together"),
+    (lambda: theory.parallel_dim(0.0, 2**30, 2**30, "sync"), "parallel_dim"),
+    (lambda: theory.f_sync(1.2, 0.1, 2), r"^alpha1=1\.2 must be in \[0, 1\]$"),
+    (lambda: theory.f_sync([[0.1], [float("nan")]], 0.1, 2), r"^alpha1\[1, 0\]=nan must be in \[0, 1\]$"),
+    (lambda: theory.f_sync(0.5, 0.1, 2.5), r"^k1=2\.5 must be an integer in \[1, 2\*\*53\]$"),
+    (
+        lambda: theory.f_sync([0.1, 0.2], 0.1, [1, 2, 3]),
+        r"^shapes='alpha1: \(2,\), c1: \(\), k1: \(3,\)' must broadcast together$",
+    ),
+)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint64, np.int32])

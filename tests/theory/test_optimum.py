@@ -1,7 +1,5 @@
 """The real and the integer maximiser of g and f_sync, against root finding at 50 digits, Lambert W and brute force."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product

@@ -1,7 +1,5 @@
 """The front door: the names of `theory`, one symbol table, and an import that costs nothing."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

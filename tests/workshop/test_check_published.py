@@ -1,7 +1,5 @@
 """Facts against the papers' text: the comparison by hand, and the texts themselves where they are at hand."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The model error's data: read from validations and from pages, and what is told of it."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

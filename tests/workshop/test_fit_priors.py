@@ -1,7 +1,5 @@
 """The shipped priors are what the fit gives, and cover targets that were left out."""
 
-from __future__ import annotations
-
 import math
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Closed forms against simulation: agreement where their assumptions hold, and the committed table of gaps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from pass_laws import best_of

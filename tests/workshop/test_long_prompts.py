@@ -1,7 +1,5 @@
 """What long prompts cost of acceptance: the shipped constants are fitted, and cover reports that were left out."""
 
-from __future__ import annotations
-
 import pytest
 
 from specplan.worlds.prior_constants import SHORT, constants

@@ -1,7 +1,5 @@
 """Sharing a pass among devices: against every way to share it, and at its limits."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -1,7 +1,5 @@
 """Which tree width pays, by closed form, beside LR's Table 3 and ConfSpec's Table 4."""
 
-from __future__ import annotations
-
 from statistics import fmean
 
 from theory.branches import best_tree

@@ -1,7 +1,5 @@
 """The lint of words: what it sees, and what it looks at."""
 
-from __future__ import annotations
-
 import pytest
 
 from workshop.words import EXCEPTIONS, ROOT, complaints, watched

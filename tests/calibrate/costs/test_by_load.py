@@ -1,7 +1,5 @@
 """Costs from closed loops of whole answers: passes by batch and method, and what prompts add that join them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The cost fit recovers planted costs, within its own resampled error."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

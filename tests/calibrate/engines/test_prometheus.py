@@ -1,7 +1,5 @@
 """Prometheus text: what is read, what is skipped, and the identities of the counters."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

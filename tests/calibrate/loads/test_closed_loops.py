@@ -1,7 +1,5 @@
 """Closed loops on servers with planted passes: times come back by batch and joiners, and what disturbs is said."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,8 +23,6 @@ from calibrate.record.engine_records import JoinedSums, LoadedSums, LoadRecord
 from calibrate.record.journal import Journal
 from calibrate.running.patience import Patience
 from calibrate.running.problem import Problem
-
-pytest.importorskip("aiohttp")
 
 PLAIN = Planted(iteration_s=0.03, sequence_s=0.001, prefill_s=0.02, reading_s=0.06, step_tokens=(2, 8), counts=True)
 DRAFTED = replace(PLAIN, row_s=0.0005, k2=4, accepted=(0.8, 0.9, 0.5))

@@ -1,7 +1,5 @@
 """A calibration of planted servers that stops by itself; and what was planted comes back, in its intervals."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Verdicts by roles that run on no engine: which of them tell how long one takes."""
 
-from __future__ import annotations
-
 from calibrate.measuring.answers import undelayed_seconds
 from sim.operations import Generate, Operation, Verify, prompt
 from sim.roles import DRAFT, EMBEDDING, TARGET

@@ -1,7 +1,5 @@
 """A small calibration of the bundled pair, for real: complete, resumable, and what it says can be recomputed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any

@@ -1,7 +1,5 @@
 """What the sweep asks of an engine: the work of answers, and nothing that a cache could help with."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What engines did, told apart by whether another one worked too."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A calibration through a proxy that breaks things loses nothing and counts nothing twice; giving up is one line."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Iterations told from the arrivals of tokens: merged, late, one after the other; and what is said about them."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter
@@ -28,8 +26,6 @@ from calibrate.measuring.from_outside import left_out_notes, measure_server, tim
 from calibrate.measuring.stream_samples import grouped, iterations, prefill
 from calibrate.record.engine_records import DecodeSample, EngineRecord
 from theory.errors import CalibrationError
-
-pytest.importorskip("aiohttp")
 
 OPTIONS = MeasureOptions(batches=(1, 2), contexts=(4,), iterations=8, prefills=(4,), repeats=2, rounds=1)
 OFF = 1e-3

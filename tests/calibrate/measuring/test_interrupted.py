@@ -1,7 +1,5 @@
 """A calibration killed or interrupted: nothing is lost, counted twice or left running."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

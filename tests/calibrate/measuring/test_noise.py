@@ -1,7 +1,5 @@
 """Warm-up and noise are found where they were planted, and seldom where they were not."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

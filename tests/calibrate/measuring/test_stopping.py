@@ -1,7 +1,5 @@
 """When to stop: the correction for several looks against published constants and simulation, and the cheapest mix."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A target measured alone, for token-level methods, and questions asked as turns of a chat."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Token-level methods measured on real engines: every pass is in the record, and the texts are plain decoding's."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``specplan calibrate vllm`` on the bundled pair, and its predictions beside what vLLM then does."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The HTTP backend and ``specplan calibrate openai`` against real vLLM servers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

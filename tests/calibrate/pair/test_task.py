@@ -1,7 +1,5 @@
 """Laws of the pair's task: wording and parsing are inverse, ground truth is right, the splits never meet."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import pairwise

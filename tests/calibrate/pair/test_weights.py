@@ -1,7 +1,5 @@
 """The weights in the repository: small, loadable offline, right on plain problems, and those that the card is about."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

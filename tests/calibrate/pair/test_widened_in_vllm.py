@@ -1,7 +1,5 @@
 """vLLM loads a widened target with its EAGLE head, and writes the bundled target's texts."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os

@@ -1,7 +1,5 @@
 """Widened models compute what the bundled ones compute, in sizes that divide badly too, and in the published ones."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

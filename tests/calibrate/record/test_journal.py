@@ -1,7 +1,5 @@
 """The journal loses nothing and counts nothing twice, wherever it is cut."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Profiles survive a round trip, and what does not fit is refused with its place."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Prompt lookup against a literal definition, and the counts against a replay by hand."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Error rates, corruption and accuracy from recorded answers, each recomputed by hand on a few of them."""
 
-from __future__ import annotations
-
 import pytest
 from measured_profiles import answer_of, measured
 from measured_profiles import position as judged

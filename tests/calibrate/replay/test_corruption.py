@@ -1,7 +1,5 @@
 """The estimator of corruption against planted corruption: unbiased, with honest intervals, unlike the pooled one."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

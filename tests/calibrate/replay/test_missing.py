@@ -1,7 +1,5 @@
 """What a profile does not know is named and refused; what it knows is predicted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

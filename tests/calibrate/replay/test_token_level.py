@@ -1,7 +1,5 @@
 """Token-level methods and hybrids: exact predictions, what is planned and run, and the command lines."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

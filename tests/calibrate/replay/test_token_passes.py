@@ -1,7 +1,5 @@
 """From records of token-level methods to passes and their cost: exact on made-up records, nested and counted ones."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Trials of a profile: other processors, several answers in flight, a published speedup, and times by recursion."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Rounds of clients on the wall clock: on engines that answer in turns of the event loop, then on real ones."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Sequence

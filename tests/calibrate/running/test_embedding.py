@@ -1,7 +1,5 @@
 """The embedding verifier: its rule on chosen cosines, then a real sentence-embedding model in its own process."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Real runs beside predictions: what is finished is kept, and nothing is run or counted twice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a run met, simulated again, commits the same steps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

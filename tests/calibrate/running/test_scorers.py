@@ -1,7 +1,5 @@
 """Scores, choices and gates: their rules on chosen replies, then every step-level method on real engines."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from functools import partial

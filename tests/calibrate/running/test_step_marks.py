@@ -1,7 +1,5 @@
 """Steps as marks in a text that arrives in pieces, or as a whole: nothing of it is lost, and tokens add up."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The asyncio driver: first against a scripted backend, where every moment is chosen, then on real engines."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from functools import partial

@@ -1,7 +1,5 @@
 """LabelledDecisions from files and profiles, the choice among certified thresholds, and the gate of a cascade."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The promised confidence: exact tests, their duals, and coverage over thousands of repeated draws."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Slopes of acceptance over the text: planted ones are found, and none where passes commit as much at any length."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

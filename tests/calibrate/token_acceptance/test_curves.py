@@ -1,7 +1,5 @@
 """Acceptance conventions: round trips, closed cases, and impossible curves refused."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Formats of other tools: what they hold, that they survive a round trip, and that contradictions are refused."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

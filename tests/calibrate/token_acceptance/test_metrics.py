@@ -1,7 +1,5 @@
 """``/metrics`` of vLLM, llama.cpp and SGLang, as curves of acceptance."""
 
-from __future__ import annotations
-
 import pytest
 from refusals import refused
 

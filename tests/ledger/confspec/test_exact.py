@@ -1,7 +1,5 @@
 """ConfSpec: the exact runs, the printed numbers and their rounding, by hand."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

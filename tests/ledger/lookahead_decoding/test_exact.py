@@ -1,7 +1,5 @@
 """Lookahead Decoding: the exact runs, by hand."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 from ledger.lookahead_decoding import exact

@@ -4,8 +4,6 @@ The statements are sympy expressions evaluated with 500 digits at the exact valu
 error of the numeric function and of nothing else: 384 digits cancel in 1 - (1 - (1 - 0.999999)**64), no more elsewhere.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Mapping

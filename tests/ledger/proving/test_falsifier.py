@@ -1,7 +1,5 @@
 """The search for failures: corners, thin bands, edges, ties, extremes, rounding, and the room that it measures."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from fractions import Fraction

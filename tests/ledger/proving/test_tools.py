@@ -1,7 +1,5 @@
 """The proving tools: what they prove is true, what they refute is false, and they say so when they do not know."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

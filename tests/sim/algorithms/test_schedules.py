@@ -1,7 +1,5 @@
 """Schedules of Lookahead Reasoning where lengths vary: the released scheduler replayed, and arrays against SimPy."""
 
-from __future__ import annotations
-
 from functools import partial
 from statistics import fmean
 

@@ -1,7 +1,5 @@
 """SpecReason, RSD, SpecCoT and ConfSpec: small runs by hand, the closed forms exactly and by chance, and accuracy."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Behaviours: laws of what is drawn, indexing that no schedule can disturb, and replay."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import partial
@@ -200,11 +198,6 @@ def test_a_schedule_that_refuses_unjudged_accepts_as_many_as_published() -> None
     assert abs(np.mean(by_draft) - 0.5) < 4 * math.sqrt(0.25 / len(by_draft))
 
 
-def test_replay_has_no_siblings() -> None:
-    with pytest.raises(ParameterError, match="the recorded drafts per position"):
-        run_answer(partial(lookahead_async, k1=2, width=2), replayed(STEP).answer(0), ENGINES)
-
-
 test_bad_behaviours = refused(
     lambda make: make(),
     (lambda: Acceptance(alpha=1.2), "alpha=1.2"),
@@ -222,4 +215,8 @@ test_bad_behaviours = refused(
     (lambda: AnswerTrace(prompt_tokens=0, steps=()), "steps"),
     (lambda: StepTrace(draft_tokens=-1, target_tokens=1, accepted=True), "draft_tokens=-1"),
     (lambda: behaviour(prompt_tokens=-1), "prompt_tokens=-1"),
+    (
+        lambda: run_answer(partial(lookahead_async, k1=2, width=2), replayed(STEP).answer(0), ENGINES),
+        "the recorded drafts per position",
+    ),
 )

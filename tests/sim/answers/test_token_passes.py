@@ -1,7 +1,5 @@
 """Passes below the step level: the closed form to three standard errors, the recorded ones exactly, and their laws."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

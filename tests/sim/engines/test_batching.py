@@ -1,7 +1,5 @@
 """The batch engine against a reference that plays every single iteration, on random workloads."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import dataclass, field
 from itertools import combinations

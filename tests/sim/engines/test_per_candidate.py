@@ -1,6 +1,6 @@
-"""A choice by one request per candidate: what it costs on an engine, and that it can be abandoned."""
+"""Costs of iterations: between and beyond the batch sizes that were measured, and for each candidate."""
 
-from __future__ import annotations
+from dataclasses import replace
 
 import pytest
 from sim_worlds import replayed
@@ -9,7 +9,7 @@ from sim.algorithms.graded import best_of_drafts
 from sim.answers.drawn import TraceBehaviour
 from sim.answers.traces import DraftTrace, StepTrace
 from sim.engines.batching import BatchEngine
-from sim.engines.costs import LinearCost
+from sim.engines.costs import LinearCost, TableCost
 from sim.engines.fixed import FixedEngine
 from sim.engines.per_candidate import PerCandidate
 from sim.engines.protocol import Engine
@@ -17,6 +17,7 @@ from sim.operations import WAIT, Algorithm, Cancel, Choose, Commit, Generate, Ou
 from sim.roles import CHOOSER, DRAFT, SCORER, TARGET
 from sim.trial import run_answer
 from sim.virtual_clock import Session
+from theory.errors import ParameterError
 
 PREFILL, TOKEN = 0.5, 0.01
 QUESTION, OVERHEAD = 7, 2
@@ -121,3 +122,31 @@ def test_an_abandoned_choice_leaves_the_engine_free() -> None:
     assert choice.cancelled
     # The prefill that had begun runs to its end; the target's own follows it.
     assert target.finished - 1.0 < 2 * (PREFILL + 20 * TOKEN) + 5 * 0.1
+
+
+def cost(**seconds: float) -> TableCost:
+    return TableCost(batches=tuple(int(name[1:]) for name in seconds), seconds=tuple(seconds.values()))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "batch", "expected"),
+    [
+        ({"b1": 1.0, "b4": 4.0}, 3, 3.0),  # between sizes
+        # Beyond them the least-squares slope of 4, 6 and 8 goes on: 0.35, where that of the last two is 1.1.
+        ({"b1": 1.0, "b2": 2.0, "b4": 10.5, "b6": 9.7, "b8": 11.9}, 8, 11.9),
+        ({"b1": 1.0, "b2": 2.0, "b4": 10.5, "b6": 9.7, "b8": 11.9}, 16, 11.9 + 8 * 0.35),
+        ({"b1": 1.0, "b2": 1.1, "b4": 1.5}, 8, 1.5 + 4 * 0.2),  # sizes that double keep their last slope
+        ({"b1": 1.0, "b16": 2.5}, 31, 4.0),
+        ({"b1": 2.0, "b2": 1.0}, 9, 1.0),  # times do not fall, and one size says nothing of growth
+        ({"b1": 2.0}, 9, 2.0),
+    ],
+)
+def test_iterations_between_and_beyond_the_sizes_that_were_measured(seconds, batch, expected):
+    assert cost(**seconds).iteration(batch, 0.0) == pytest.approx(expected)
+
+
+def test_a_prefill_takes_more_for_each_token_beyond_a_bend() -> None:
+    found = replace(cost(b1=1.0), prefill_s=4.0, prefill_token_s=0.25, bends=((16.0, 0.5), (64.0, 1.0)))
+    assert [found.prefill(n) for n in (0, 16, 20, 64, 66)] == [4.0, 8.0, 11.0, 44.0, 47.5]
+    with pytest.raises(ParameterError, match="bends"):
+        replace(found, bends=((16.0, -0.5),))

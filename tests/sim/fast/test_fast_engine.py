@@ -1,7 +1,5 @@
 """The fast engine against its specification, the virtual clock: on the same answers, the same times."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

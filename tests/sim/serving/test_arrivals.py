@@ -1,7 +1,5 @@
 """Arrivals: rates and variation as asked, and recorded ones that are in order."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The cache of an engine: texts count once, idle ones make room, and what was evicted is known to be lost."""
 
-from __future__ import annotations
-
 import math
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The serving engine: equal to `BatchEngine` where nothing is limited, and its own laws where something is."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 

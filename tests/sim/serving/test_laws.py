@@ -1,7 +1,5 @@
 """Laws of loads, on random ones of every method: Little's, conservation of tokens, busy time, what a round commits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 

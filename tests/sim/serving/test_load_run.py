@@ -1,7 +1,5 @@
 """Loads in replications: standard errors that are right, windows that go on until they are small, Little's law."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -8,8 +8,6 @@ Student's distribution, a false alarm of 1e-4 per comparison (the seeds are fixe
 the bias of whole iterations, derived where it is used. Where one path can be told exactly, it is.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from heapq import heappop, heappush

@@ -1,7 +1,5 @@
 """Rounds of clients: on engines that nobody shares they are list scheduling, on shared ones what batches cost."""
 
-from __future__ import annotations
-
 from functools import partial
 from heapq import heappop, heappush
 

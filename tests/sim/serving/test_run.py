@@ -1,7 +1,5 @@
 """Answers that come and go: windows, what users see, and what a server delivers."""
 
-from __future__ import annotations
-
 import gc
 import math
 from dataclasses import replace

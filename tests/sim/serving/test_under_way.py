@@ -1,7 +1,5 @@
 """Answers met in the middle of their lives: where, how often, and that a loop which begins so stays as it is."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sim_worlds import drawn_answers

@@ -1,7 +1,5 @@
 """`specplan.acceptance`: every convention at once, one format from another, and what the command prints of it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

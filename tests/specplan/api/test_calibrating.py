@@ -1,7 +1,5 @@
 """`specplan.calibrate` and `validate`: what they refuse; their examples run for real (slow)."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

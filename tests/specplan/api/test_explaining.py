@@ -1,7 +1,5 @@
 """`specplan.explain`: what the command prints is what it returns, from files or their text, in 80 columns."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

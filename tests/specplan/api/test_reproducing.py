@@ -1,7 +1,5 @@
 """`specplan.reproduce`: papers and public tables; what the command prints is what it returns, and fits a terminal."""
 
-from __future__ import annotations
-
 import csv
 from itertools import product
 from pathlib import Path

@@ -1,16 +1,20 @@
-"""Functions of `specplan`: what commands print is what they return, shown in notebooks and frames too."""
+"""Results of the Python API: what they print, what the commands print of them, and their examples."""
 
-from __future__ import annotations
-
+import doctest
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 from refusals import refused
 from screens import Main, check_printed
 
 import specplan as sp
+from sim.catalogue import methods
+from specplan.output import SCREEN
 from specplan.show.plans import ProfilePlan
 from specplan.show.result import Result, flat
 from theory.errors import ParameterError, SchemaError
@@ -145,3 +149,52 @@ test_arguments_of_plans_from_names_are_checked_as_options_are = refused(
     ({"alpha2": 0.7}, "is no option of a deployment"),
     error=(ParameterError, SchemaError),
 )
+
+
+def test_every_method_of_the_catalogue_is_listed_and_described() -> None:
+    found = sp.methods()
+    assert max(map(len, found.text().splitlines())) <= SCREEN
+    assert [one["name"] for one in found.plain()["methods"]] == list(methods())
+    for name, one in methods().items():
+        assert name in found.text()
+        assert one.paper in found.text(verbose=True)
+        described = sp.methods(name).text()
+        assert max(map(len, described.splitlines())) <= SCREEN
+        assert one.paper in " ".join(described.split())
+        assert all(knob.name in described for knob in one.knobs)
+    with pytest.raises(ParameterError, match="did you mean 'lr-async'"):
+        sp.methods("lr-asink")
+
+
+@pytest.mark.parametrize("words", [(), ("lr-async",), ("--gaps",)])
+def test_methods_are_what_the_command_prints(run_main: Main, words: tuple[str, ...]) -> None:
+    found = sp.gaps() if words == ("--gaps",) else sp.methods(*words)
+    check_printed(run_main, ("methods", *words), found)
+    assert found.records()
+
+
+ROOT = Path(__file__).parents[3]
+NAMES = [name for name in sp.__all__ if name != "__version__"]
+
+
+def examples(name: str) -> doctest.DocTest:
+    (found,) = doctest.DocTestFinder(recurse=False).find(getattr(sp, name), name)
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_public_name_has_an_example_with_a_result(name: str, pytestconfig: pytest.Config) -> None:
+    told = examples(name).examples
+    assert getattr(sp, name).__module__.split(".")[0] in pytestconfig.getini("testpaths"), "no doctest runs it"
+    prefix = "" if getattr(sp, name).__module__.startswith("theory.") else "sp."  # closed forms have their own package
+    assert any(f"{prefix}{name}(" in one.source for one in told)
+    assert any(one.want for one in told)
+
+
+def test_the_reference_has_every_name() -> None:
+    text = (ROOT / "docs" / "reference" / "python-api.md").read_text(encoding="utf-8")
+    assert [name for name in NAMES if f"`sp.{name}`" not in text] == []
+    for result in set(re.findall(r"`(specplan\.api\.\w+\.\w+)`", text)):
+        module, _, kind = result.rpartition(".")
+        assert issubclass(getattr(import_module(module), kind), Result)
+        assert f"autoclass:: {result}\n" in text

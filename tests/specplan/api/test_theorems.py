@@ -1,7 +1,5 @@
 """`specplan.theorems`: what the command prints is what it returns, and its first screen fits a terminal."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from refusals import refuses

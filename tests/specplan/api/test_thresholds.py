@@ -1,7 +1,5 @@
 """`specplan.thresholds`: what it chooses, what the command prints and exits with, and the speedups behind it."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every value of every knob of every step-level method is predicted from a recorded profile, and runs for real."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Iterator

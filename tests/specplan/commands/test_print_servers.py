@@ -1,7 +1,5 @@
 """``specplan calibrate openai --print-servers``: the script starts what the printed command measures."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

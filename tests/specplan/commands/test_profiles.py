@@ -1,7 +1,5 @@
 """The published profiles against their generator, and how profiles are found."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 from pathlib import Path
 

@@ -1,11 +1,13 @@
-"""``specplan simulate``: what is printed besides the prediction."""
-
-from __future__ import annotations
+"""``specplan simulate``, and the commands of the demonstration in the order of a user's work."""
 
 import json
+from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
+from specplan.cli import cli
+from specplan.commands.demo import sequence
 from specplan.commands.simulate import command
 from theory.errors import ParameterError
 
@@ -32,3 +34,23 @@ def test_places_are_roles_of_a_profile_with_timings() -> None:
         found = CliRunner().invoke(command, ["-p", "lr-deepseek-gsm8k", "-n", "2", *options])
         assert isinstance(found.exception, ParameterError)
         assert said in str(found.exception)
+
+
+SEQUENCE = sequence(Path("folder"), (1, 2, 4, 8))
+
+
+def test_order_is_that_of_the_work() -> None:
+    assert [arguments[0] for arguments in SEQUENCE] == ["calibrate", "plan", "simulate", "validate"]
+
+
+@pytest.mark.parametrize("arguments", SEQUENCE, ids=lambda arguments: arguments[0])
+def test_every_command_takes_its_arguments(arguments: list[str]) -> None:
+    """--help is answered only after all other options have been understood."""
+    assert CliRunner().invoke(cli, [*arguments, "--help"]).exit_code == 0
+    assert CliRunner().invoke(cli, [*arguments, "--no-such-option", "--help"]).exit_code == 2
+
+
+def test_validation_reads_the_profile_that_calibration_writes() -> None:
+    calibrate, *others = SEQUENCE
+    written = calibrate[calibrate.index("-o") + 1]
+    assert [arguments[arguments.index("--profile") + 1] for arguments in others] == [written] * 3

@@ -1,7 +1,5 @@
 """Advice that can be pasted: exact JSON, shell words, and vLLM's own parser where it is installed."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

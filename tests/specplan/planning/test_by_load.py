@@ -1,7 +1,5 @@
 """Plans for many answers at once, from loads of planted servers in virtual time: what closed loops of them measure."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import replace

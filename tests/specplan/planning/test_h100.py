@@ -1,7 +1,5 @@
 """From the timings of one H100's servers, the gains of a draft model by load are near those that were measured."""
 
-from __future__ import annotations
-
 import pytest
 
 from calibrate.record.library import bundled

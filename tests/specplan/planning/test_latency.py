@@ -1,11 +1,10 @@
 """Timings measured apart from acceptance: a latency profile, and planning with it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
+from refusals import refused
 from screens import Main
 
 from calibrate.costs.sweep import fit_passes
@@ -19,7 +18,7 @@ from sim.roles import DRAFT, TARGET
 from specplan.cli import cli
 from specplan.planning.latency import timed
 from specplan.planning.predict import Predictor
-from theory.errors import ParameterError, SchemaError
+from theory.errors import SchemaError
 
 BASE = "lr-qwen3-gsm8k"
 NAMES = {"target": "Qwen3-32B", "draft": "Qwen3-1.7B", "judge": "Qwen2.5-7B-Instruct"}
@@ -72,19 +71,16 @@ def test_what_a_latency_profile_must_and_must_not_hold(change: dict[str, object]
         Profile.parse(json.dumps(data))
 
 
-def test_timings_alone_cannot_be_planned_with() -> None:
-    with pytest.raises(ParameterError, match="timings only"):
-        system_of(latency())
-    with pytest.raises(ParameterError, match="timings only"):
-        latency().on_engines_of(latency())
-    with pytest.raises(ParameterError, match="holds no timings"):
-        bundled(BASE).on_engines_of(bundled(BASE))
-
-
-def test_timings_of_other_models_are_refused() -> None:
-    other = latency(names={**NAMES, "draft": "Qwen3-8B"})
-    with pytest.raises(ParameterError, match=r"timings of the draft Qwen3-8B, not of Qwen3-1\.7B"):
-        bundled(BASE).on_engines_of(other)
+test_timings_alone_cannot_be_planned_with = refused(
+    lambda call: call(),
+    (lambda: system_of(latency()), "timings only"),
+    (lambda: latency().on_engines_of(latency()), "timings only"),
+    (lambda: bundled(BASE).on_engines_of(bundled(BASE)), "holds no timings"),
+    (
+        lambda: bundled(BASE).on_engines_of(latency(names={**NAMES, "draft": "Qwen3-8B"})),
+        r"timings of the draft Qwen3-8B, not of Qwen3-1\.7B",
+    ),
+)
 
 
 def test_the_measured_timings_are_what_is_simulated() -> None:

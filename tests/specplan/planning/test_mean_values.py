@@ -1,7 +1,5 @@
 """Tokens per second by mean values, against simulations of the same options."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

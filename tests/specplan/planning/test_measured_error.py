@@ -1,7 +1,5 @@
 """The error that validations left over: its estimate against worlds of known error, and the committed rows."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

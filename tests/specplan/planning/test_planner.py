@@ -1,7 +1,5 @@
 """The planner: budgets, verdicts, order."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Predictions: exact cases, laws, and what the intervals are made of."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Recorded acceptance replayed: against the published simulator's rules, run request by request, and as a command."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

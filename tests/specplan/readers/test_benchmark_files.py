@@ -1,7 +1,5 @@
 """What benchmarks wrote is read; what they did not write is refused in one line."""
 
-from __future__ import annotations
-
 import ast
 import json
 from importlib.util import find_spec

@@ -3,8 +3,6 @@
 Neither has a place in our environment: put the commands on the path (`PATH=VENV/bin:$PATH pytest -m slow ...`).
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Reports of each command: the questions of its reader are answered, and the numbers are the command's."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Reports in headless Chromium: no error, no request, and pictures are drawn."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Reports as files: nothing from outside, nothing of a name becomes markup, both forms say the same."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

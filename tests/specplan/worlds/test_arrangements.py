@@ -1,7 +1,5 @@
 """Arrangements: they use the GPUs that are there, split only what divides, and say what they are."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Beliefs: shares that sum to one, rise with their score, and give way to what the user knows."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

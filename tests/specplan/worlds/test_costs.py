@@ -1,7 +1,5 @@
 """What iterations cost: the pass model itself at both ends of the contexts, and straight between them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from statistics import fmean
 

@@ -1,7 +1,5 @@
 """Configurations of hybrids, sparse and compressed attention: their layers, and what contradicts itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any

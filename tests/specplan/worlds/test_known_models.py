@@ -1,7 +1,5 @@
 """The table of well-known models: every shape has the published number of parameters, every name is found."""
 
-from __future__ import annotations
-
 import csv
 import math
 import os

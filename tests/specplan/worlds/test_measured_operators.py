@@ -1,7 +1,5 @@
 """Which operators serve, what is note about it, and laws of the package's tables where it is installed."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 from collections.abc import Callable, Iterator

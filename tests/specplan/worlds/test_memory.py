@@ -1,7 +1,5 @@
 """Weights, caches and what remains: by hand for one model, and the laws that placements obey."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What is read of a config.json: layers, windows, experts, formats; and what is refused, in one line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

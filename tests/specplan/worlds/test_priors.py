@@ -1,7 +1,5 @@
 """Priors of acceptance: laws that every world obeys, one latent world behind all k2, and refusals."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Lengths of answers: their mean, their spread, and where they are cut."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

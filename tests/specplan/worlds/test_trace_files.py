@@ -1,7 +1,5 @@
 """Files of arrivals: the three formats, and one line for each way in which they are wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

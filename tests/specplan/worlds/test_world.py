@@ -1,7 +1,5 @@
 """Worlds of a deployment: at one answer at once and fixed lengths the load is the single answer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

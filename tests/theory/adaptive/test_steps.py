@@ -5,8 +5,6 @@ The sequences were followed by hand through sgl-project/sglang at 015c872628e328
 that code.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any

@@ -3,8 +3,6 @@
 SGLang has no place in our environment: put `sglang` on the path, as for `test_settings_in_sglang.py`.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

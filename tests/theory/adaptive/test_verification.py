@@ -1,7 +1,5 @@
 """Adaptive verification: what was published of it, limits, and the rule on real batches against its closed form."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

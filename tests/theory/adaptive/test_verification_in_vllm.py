@@ -1,7 +1,5 @@
 """The rule of adaptive verification chooses what the installed vLLM's own code chooses, on the same draws."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

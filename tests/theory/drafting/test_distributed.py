@@ -1,7 +1,5 @@
 """Distributed speculation: the closed form against its own definition, Lookahead Reasoning, and the simulator."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

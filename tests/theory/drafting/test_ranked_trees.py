@@ -1,7 +1,5 @@
 """Trees by rank: the dynamic programme against every tree there is, and the published search's figures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Engines and their versions: which constants are taken, and that nothing else changes with them."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Names of GPUs, as people, drivers and clouds write them."""
 
-from __future__ import annotations
-
 import pytest
 
 from theory.errors import ParameterError

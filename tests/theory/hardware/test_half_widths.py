@@ -1,7 +1,5 @@
 """Half-widths: wider where less was measured, and as conformal prediction asks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Closed loops of requests: limits, conservation, and what grows with what."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

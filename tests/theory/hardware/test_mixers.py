@@ -1,7 +1,5 @@
 """Layers with states, sparse and compressed attention: what they weigh, keep and take."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Operators of a pass: limits, laws, and counts of experts that are known exactly."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Passes: parts add up, more work takes longer, and what splitting and formats change."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import fields, replace
 

@@ -1,7 +1,5 @@
 """Rounds of speculation: laws that hold whatever the constants."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

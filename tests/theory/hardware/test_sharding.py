@@ -1,7 +1,5 @@
 """What one GPU holds: nothing is lost by splitting, and what cannot be split is copied."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

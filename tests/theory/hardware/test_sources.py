@@ -1,7 +1,5 @@
 """A pass is made of its source's operators, whichever source it is, and of nothing else that depends on the GPU."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from typing import Any

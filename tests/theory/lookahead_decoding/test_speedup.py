@@ -1,7 +1,5 @@
 """Lookahead Decoding's functions against the ledger's statements at 50 digits, their laws and their refusals."""
 
-from __future__ import annotations
-
 import mpmath
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The published numbers of SPECS: complete tables, and rows that the paper prints more than once."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 from theory.published import specs as published

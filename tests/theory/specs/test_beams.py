@@ -1,7 +1,5 @@
 """Closed forms of test-time scaling: limits, laws, enumeration of small cases."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """The script for a GPU, rehearsed on a CPU with the smallest shapes that hold the bundled pair."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

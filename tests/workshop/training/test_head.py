@@ -1,7 +1,5 @@
 """The EAGLE head's training: drafts after all positions at once are those made one by one, and learning happens."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

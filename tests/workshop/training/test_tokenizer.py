@@ -1,7 +1,5 @@
 """The tokenizer: exact round trip on the language, one token where the project relies on one, prefix-stable."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

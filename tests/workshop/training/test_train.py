@@ -1,7 +1,5 @@
 """Training: what a batch asks is what a plain prompt asks, deepening keeps the function, and learning happens."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import islice, pairwise

@@ -1,7 +1,5 @@
 """What a server did is told from the arrivals of tokens: against a server that is simulated iteration by iteration."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

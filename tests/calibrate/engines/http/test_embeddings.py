@@ -1,14 +1,9 @@
 """Embeddings by a server: the cosine of what it sends, and one line for what it should not send."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
-
-pytest.importorskip("uvicorn", reason="needs the extra serve")
-
 from pair_servers import running
 from starlette.applications import Starlette
 from starlette.requests import Request

@@ -1,7 +1,5 @@
 """The HTTP backend against a server with planted behaviour: what it reads, what it measures, and how it fails."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -22,8 +20,6 @@ from calibrate.engines.speculation import Speculation
 from calibrate.measuring.from_outside import timing_notes
 from calibrate.models.servers import RemoteModels
 from theory.errors import CalibrationError, ParameterError
-
-pytest.importorskip("aiohttp")
 
 KEY = "sk-planted-4711"
 QUESTION = "two and two make\n\n"[:-2]

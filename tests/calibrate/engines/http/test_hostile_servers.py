@@ -1,7 +1,5 @@
 """Servers that answer nonsense: every odd shape is an error of one line, and nothing is read without a bound."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable
@@ -17,8 +15,6 @@ from calibrate.engines.http.wire import HttpConfig
 from calibrate.models.servers import RemoteModels
 from specplan.calibrating import warn_of_clear_key
 from theory.errors import ParameterError, SchemaError, SpecplanError
-
-pytest.importorskip("aiohttp")
 
 ODD: list[Any] = [
     {"choices": 5},

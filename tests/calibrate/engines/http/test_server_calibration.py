@@ -1,7 +1,5 @@
 """Calibrations of servers with planted steps, acceptance and faults: complete, resumable, and noted where disturbed."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -26,8 +24,6 @@ from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile
 from calibrate.replay.summary import acceptance
 from theory.errors import CalibrationError, SchemaError
-
-pytest.importorskip("aiohttp")
 
 FAST_S = 5e-4
 """Per iteration: fast, yet slow enough that requests run side by side."""

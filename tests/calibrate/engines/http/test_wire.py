@@ -1,7 +1,5 @@
 """Connections to servers: what is passed on when, what ends them, and where they lead."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,8 +9,6 @@ import pytest
 from connections import Talk, talking
 
 from calibrate.engines.http.wire import BrokenOffError, EngineTimeoutError, HttpConfig, Wire
-
-pytest.importorskip("aiohttp")
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 LATE = 10.0

@@ -1,7 +1,5 @@
 """The engine without its process: what it generates is checked against transformers, token for token."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

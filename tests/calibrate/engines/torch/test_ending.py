@@ -1,7 +1,5 @@
 """A signal ends engines within ten seconds, also where their device does not return."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The engine in its process: requests, aborts, and every way to die."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import math

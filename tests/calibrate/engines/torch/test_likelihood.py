@@ -1,7 +1,5 @@
 """The likelihood of a given text: what transformers says of it, token by token."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The worker's loop in a thread, and what it does when its parent falls silent."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

@@ -1,7 +1,5 @@
 """What is passed on to vLLM is checked here, without it."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from functools import partial

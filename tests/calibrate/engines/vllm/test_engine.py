@@ -1,7 +1,5 @@
 """The bundled pair in vLLM's CPU build: requests, aborts, choices, speculation, counting, and a clean end."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import math

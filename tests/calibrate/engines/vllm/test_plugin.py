@@ -1,7 +1,5 @@
 """vLLM's processes doze while they wait only where that was asked for; vLLM itself is not needed to see it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

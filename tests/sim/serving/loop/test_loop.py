@@ -4,8 +4,6 @@ Answers of one request or of several, with or without drafted passes, in a close
 hold few of them, so that places are lost and texts evicted; prompts cut to rows or read whole; requests that travel.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The README's figures on published tables are those that the commands print."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from statistics import fmean
 

@@ -1,7 +1,5 @@
 """Servers under a constant number of requests, and single iterations: read, predicted, compared with plain ones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Tables of single operators: which operator, GPU and format a row is of, and what is left out."""
 
-from __future__ import annotations
-
 import gzip
 from dataclasses import replace
 from pathlib import Path

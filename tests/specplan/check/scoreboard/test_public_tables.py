@@ -1,7 +1,5 @@
 """Reading a folder of public tables: known by their columns, each defect in one line."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """From the words of a row to what was deployed."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Rules by which measured rows are not trusted; no prediction has a part in them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

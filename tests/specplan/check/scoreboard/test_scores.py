@@ -1,7 +1,5 @@
 """Errors, coverage and regret, counted by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The stand-in made of closed forms: each with the figures that the profile was made to have."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The comparison of a validation's predictions with stand-ins: which rows, which figures, in text and as data."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

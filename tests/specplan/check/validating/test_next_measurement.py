@@ -1,7 +1,5 @@
 """Intervals for the next measurement: of what they are made, against resampling, and how often they hold."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

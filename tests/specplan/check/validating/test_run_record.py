@@ -1,7 +1,5 @@
 """A validation says with what it was run: everything in effect, in its text and in its JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

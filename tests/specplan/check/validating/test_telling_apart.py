@@ -1,7 +1,5 @@
 """How well predictions tell configurations apart: against brute force, laws, and coverage by simulation."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

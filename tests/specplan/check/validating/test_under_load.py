@@ -1,7 +1,5 @@
 """``specplan validate --concurrency``: rounds simulated and run, what to choose at each load, and bad input."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What a validation adds to its runs: predictions for engines as fast as they were, and for the texts that they met."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

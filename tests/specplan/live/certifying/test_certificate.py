@@ -1,7 +1,5 @@
 """Certificates of planted streams: defects are named, lossless servers are not, limits hold, noise is no defect."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

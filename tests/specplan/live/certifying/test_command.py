@@ -1,7 +1,5 @@
 """``specplan certify`` over HTTP: our engine with the bundled pair, right and with each defect, and bad servers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Real vLLM servers of the bundled pair: a draft model is certified with our repair of sampling, and not without."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

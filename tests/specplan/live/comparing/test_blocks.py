@@ -1,7 +1,5 @@
 """Which work of answers is in which block, by hand."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

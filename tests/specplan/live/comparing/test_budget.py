@@ -1,7 +1,5 @@
 """The account of what speculation may lose."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """What runs next at a load, and what is known of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import groupby
 

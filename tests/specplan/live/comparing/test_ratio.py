@@ -1,7 +1,5 @@
 """The confidence sequence of a ratio: how often it is wrong, over many seeded streams, and how soon it is right."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 

@@ -1,17 +1,15 @@
 """The sequential tests: how often they are wrong, and how soon they are right, over many seeded streams."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from refusals import refused
 from scipy import stats
 
 from specplan.live.drift.betting import Bets, MeanBets, Record, ShareBets
-from theory.errors import ParameterError
 
 STREAMS = 400
 RECORD = 480
@@ -162,7 +160,6 @@ def test_a_sum_of_many_is_worth_the_least_of_what_its_observations_may_be() -> N
     assert even.stakes[0].money <= 0.5 * middle**10 + 0.5
 
 
-@pytest.mark.parametrize("rate", [0.0, 1.0, math.nan])
-def test_a_rate_of_false_alarms_that_is_none_is_refused(rate: float) -> None:
-    with pytest.raises(ParameterError, match="false_alarm"):
-        interval(0.5, false_alarm=rate)
+test_a_rate_of_false_alarms_that_is_none_is_refused = refused(
+    lambda rate: interval(0.5, false_alarm=rate), *((rate, "false_alarm") for rate in (0.0, 1.0, math.nan))
+)

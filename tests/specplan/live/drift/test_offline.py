@@ -1,7 +1,5 @@
 """Drift from saved metrics of servers that speculate on tokens."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Causes planted in real vLLM servers of the bundled pair, named from the counters that these servers write."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """The cause that was planted in a simulated engine is the one that is named, and the k that is said to be best is."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import cache

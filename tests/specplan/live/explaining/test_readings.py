@@ -1,11 +1,12 @@
-"""What cannot be explained is refused in one line; what can is read from either engine."""
+"""Readings of a server's metrics: what is told of them, what is refused, and the names that vLLM uses."""
 
-from __future__ import annotations
-
+import ast
 import math
 import re
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib.util import find_spec
+from pathlib import Path
 from threading import Thread
 
 import numpy as np
@@ -16,7 +17,7 @@ from screens import refused_words
 
 from specplan.api.explaining import explain
 from specplan.live.explaining.explanation import explained, point_of
-from specplan.live.explaining.reading import Histogram, Reading, read_metrics
+from specplan.live.explaining.reading import _HISTOGRAMS, _USAGE, COUNTERS, Histogram, Reading, read_metrics
 from specplan.live.explaining.window import window
 from specplan.show.explanations import summary
 from theory.errors import SchemaError
@@ -228,3 +229,23 @@ def test_what_a_policy_verified_tells_of_no_other_k_and_of_no_worse_drafter() ->
     assert "times as fast as plain decoding" in summary(policy)
     assert not {cause.name for cause in policy.causes} & {"k too large", "k too small", "slow draft"}
     assert any("lower than the drafter's" in note for note in policy.notes)
+
+
+def names_in(*files: str) -> set[str]:
+    found = find_spec("vllm")
+    assert found is not None
+    assert found.submodule_search_locations
+    trees = (ast.parse((Path(found.submodule_search_locations[0]) / file).read_text()) for file in files)
+    nodes = (node for tree in trees for node in ast.walk(tree))
+    return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+
+
+@pytest.mark.vllm
+def test_vllm_counts_under_the_names_that_are_read() -> None:
+    written = names_in("v1/metrics/loggers.py", "v1/spec_decode/metrics.py")
+    counters = {name.removesuffix("_total") for name in COUNTERS["vllm"].values()}  # prometheus_client adds the ending
+    assert counters <= written
+    assert set(_HISTOGRAMS["vllm"].values()) <= written
+    assert {_USAGE["vllm"], "vllm:cache_config_info"} <= written
+    spec = ("drafts", "draft_tokens", "accepted_tokens", "accepted_tokens_per_pos")
+    assert {f"vllm:spec_decode_num_{name}" for name in spec} <= written

@@ -1,7 +1,5 @@
 """The board and the alerts name metrics and labels that a gateway has."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -9,17 +7,14 @@ from typing import Any
 
 import pytest
 import yaml
+from gateways import planted_gateway
+from openai import BadRequestError
 from openai_server import Planted
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
 
 from sim.configuration import Configuration
 from specplan.live.gateway.plans import Expected
-
-pytest.importorskip("uvicorn", reason="needs the extra serve")
-
-from gateways import planted_gateway
-from openai import BadRequestError
-from prometheus_client import Metric
-from prometheus_client.parser import text_string_to_metric_families
 
 METHOD = Configuration.parse("lr-sync")
 BOARD = Path(__file__).parents[4] / "docs" / "board"

@@ -1,13 +1,9 @@
 """Chats become the text that the server reads as the very tokens of its template, or are left to the server."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
 import pytest
-
-pytest.importorskip("uvicorn", reason="needs the extra serve")
 
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.wire import HttpConfig, RefusedError

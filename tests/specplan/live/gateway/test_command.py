@@ -1,7 +1,5 @@
 """``specplan serve`` as typed: bad input is one line with a remedy, and a good one serves until it is told to stop."""
 
-from __future__ import annotations
-
 import json
 import socket
 from pathlib import Path
@@ -15,8 +13,6 @@ from screens import Main, refusal
 from served_plans import serve_plan, write_plan
 
 from sim.configuration import Configuration
-
-pytest.importorskip("uvicorn", reason="needs the extra serve")
 
 DEAD = "http://127.0.0.1:9"
 HELPERS = ["--draft", DEAD, "--judge", DEAD]

@@ -1,7 +1,5 @@
 """Every field of vLLM's API, sent to its server directly and through the gateway: the answers are the same."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +11,6 @@ from calibrate.models.asking import bundled_problems
 from sim.configuration import Configuration
 
 pytest.importorskip("vllm")
-pytest.importorskip("uvicorn", reason="needs the extra serve")
 
 import httpx
 from served_plans import serve_plan, write_plan

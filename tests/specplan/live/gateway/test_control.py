@@ -1,7 +1,5 @@
 """Which configuration runs at which load, and after failures."""
 
-from __future__ import annotations
-
 import pytest
 
 from sim.configuration import Configuration

@@ -1,13 +1,12 @@
 """What goes wrong behind and before the gateway: no answer is lost, and nothing runs on for a client that has left."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from typing import Any
 
 import httpx
 import pytest
+from gateways import PlantedGateway, planted_gateway
 from openai import APIStatusError
 from openai_server import Planted, text_of
 
@@ -15,10 +14,6 @@ from sim.configuration import Configuration
 from sim.roles import DRAFT, JUDGE, TARGET
 from specplan.live.gateway.control import Limits
 from specplan.live.gateway.plans import PLAIN, SPECULATIVE
-
-pytest.importorskip("uvicorn", reason="needs the extra serve")
-
-from gateways import PlantedGateway, planted_gateway
 
 ASYNC = Configuration.parse("lr-async k1=3")
 SLOW = Planted(iteration_s=0.002, prefill_s=0.002, acceptance=0.6)

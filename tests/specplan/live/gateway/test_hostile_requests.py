@@ -1,17 +1,11 @@
 """Requests that no client sends by accident: each gets an error, and nothing is left."""
 
-from __future__ import annotations
-
 import asyncio
 
-import pytest
+from gateways import planted_gateway
 
 from sim.configuration import Configuration
 from specplan.live.gateway.control import Limits
-
-pytest.importorskip("uvicorn", reason="needs the extra serve")
-
-from gateways import planted_gateway
 
 ASYNC = Configuration.parse("lr-async k1=2")
 

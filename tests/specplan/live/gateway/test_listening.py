@@ -1,7 +1,5 @@
 """Clients that the application never sees, or that read nothing: their connections end in bounded time."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import time
@@ -9,9 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
-
-pytest.importorskip("uvicorn", reason="needs the extra serve")
-
 from pair_servers import running
 from starlette.applications import Starlette
 from starlette.requests import Request

@@ -3,8 +3,6 @@
 A planted engine whose passes all answers share; drafts make them longer for everyone (`virtual_gateways`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache

@@ -1,23 +1,18 @@
 """What the gateway finds while it serves planted servers, in real time, is said where people and machines look."""
 
-from __future__ import annotations
-
 import asyncio
 from itertools import count
 from typing import Any
 
 import httpx
 import pytest
+from gateways import PlantedGateway, planted_gateway
 from openai_server import Planted
 
 from sim.configuration import Configuration
 from sim.roles import DRAFT, JUDGE, TARGET
 from specplan.live.comparing.comparison import Verdict
 from specplan.live.gateway.plans import Expected
-
-pytest.importorskip("uvicorn", reason="needs the extra serve")
-
-from gateways import PlantedGateway, planted_gateway
 
 SYNC = Configuration.parse("lr-sync k1=3")
 

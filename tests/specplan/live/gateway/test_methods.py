@@ -4,14 +4,14 @@ The text of a step-level method is that of a run by `validate`; of plain decodin
 own answer to one request.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest
+from gateways import planted_gateway
 from httpx import AsyncClient
 from openai import AsyncOpenAI
 from openai_server import Planted
+from pair_servers import running
 from planted_answers import draw
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -22,11 +22,6 @@ from calibrate.models.servers import RemoteModels
 from sim.catalogue import methods
 from sim.configuration import Configuration
 from specplan.live.gateway.plans import helpers_of
-
-pytest.importorskip("uvicorn", reason="needs the extra serve")
-
-from gateways import planted_gateway
-from pair_servers import running
 
 BY_STEPS = [
     one.name for one in methods().values() if one.drafts_steps and not one.name.startswith("specs") and not one.ablation

@@ -1,23 +1,19 @@
 """Answers change between the target's servers after any token: their texts and tokens stay those of one request."""
 
-from __future__ import annotations
-
 import asyncio
 from itertools import count
 from typing import Any
 
 import pytest
+from gateways import PlantedGateway, planted_gateway
 from openai import AsyncOpenAI
-from openai_server import HALVES, Planted, id_of, text_of
+from openai_server import HALVES, Planted, text_of
+from planted_answers import id_of
 
 from sim.configuration import Configuration
 from sim.roles import TARGET
 from specplan.live.comparing.measured import Measured
 from specplan.live.gateway.plans import PLAIN, SPECULATIVE
-
-pytest.importorskip("uvicorn", reason="needs the extra serve")
-
-from gateways import PlantedGateway, planted_gateway
 
 NGRAMS = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
 BY_TOKENS = Configuration.parse("prompt-lookup k2=4")

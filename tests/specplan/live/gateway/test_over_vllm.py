@@ -1,7 +1,5 @@
 """The gateway over real vLLM servers of the bundled pair, driven by the OpenAI client and by ``vllm bench serve``."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -23,7 +21,6 @@ from calibrate.running.problem import Problem
 from sim.configuration import Configuration
 
 pytest.importorskip("vllm")
-pytest.importorskip("uvicorn", reason="needs the extra serve")
 
 from connections import stopped
 from fault_proxy import FaultProxy, proxied

@@ -1,7 +1,5 @@
 """Plans as `specplan plan --json` writes them, and whom they ask."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Bodies of requests: what is taken, what is refused in OpenAI's form, and what only the target's server can do."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

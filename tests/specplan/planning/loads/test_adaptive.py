@@ -1,7 +1,5 @@
 """Adaptive verification in plans: chosen by its law, simulated like a fixed k, planned only where it gains."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Sequence

@@ -1,6 +1,4 @@
-"""A k for all loads, the places of an engine and its share of the memory."""
-
-from __future__ import annotations
+"""A k for all loads, the places of an engine and its share of the memory, and what stands for options left out."""
 
 from dataclasses import replace
 
@@ -12,7 +10,9 @@ from refusals import refused
 from calibrate.token_acceptance.schedule import BatchRange, Schedule
 from sim.configuration import PLAIN
 from specplan.commands.plan import command
+from specplan.planning.loads.click_options import DEPLOYMENT, LOADS
 from specplan.planning.loads.from_names import sequences_for
+from specplan.planning.loads.from_options import deployment_plan
 from specplan.planning.loads.load_plan import NamesPlan, plan_loads
 from specplan.planning.loads.options import check_named
 from specplan.planning.loads.schedule import Depths
@@ -129,3 +129,34 @@ def test_methods_that_are_far_behind_were_compared() -> None:
     assert "leave speculation off" in verdict(found, load, rows)
     (load, rows), *_ = (alone := plan_loads(wanted, [Load(concurrency=1)], Limits(), [], curve=False)).loads
     assert "nothing was compared" in verdict(alone, load, rows)
+
+
+LEFT_OUT = dict.fromkeys((*DEPLOYMENT, *LOADS, "gpu"))
+SPARSE = {
+    "target": "deepseek-ai/DeepSeek-V3.2",
+    "gpus": 8,
+    "tp": 8,
+    "concurrency": "1",
+    "no_curve": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "cache"),
+    [
+        ({"engine": "sglang", "gpu": "B200"}, "fp8"),
+        ({"engine": "sglang", "gpu": "B200", "cache": "bf16"}, "bf16"),
+        ({"engine": "sglang", "gpu": "H200"}, "bf16"),
+        ({"engine": "vllm", "gpu": "B200"}, "bf16"),
+        ({"engine": "sglang", "gpu": "B200", "target": "Qwen/Qwen3-8B"}, "bf16"),
+    ],
+)
+def test_the_cache_of_sparse_attention_is_the_one_that_its_engine_makes(chosen: dict[str, str], cache: str) -> None:
+    plan = deployment_plan({**LEFT_OUT, **SPARSE, **chosen}, ["ngram"])
+    assert plan.deployment.target.precision.cache == cache
+
+
+@pytest.mark.parametrize("chosen", [{"precision": "fp8"}, {"target": "openai/gpt-oss-20b"}])
+def test_formats_that_volta_has_no_kernels_for_are_refused(chosen: dict[str, str]) -> None:
+    with pytest.raises(ParameterError, match="is not served on NVIDIA V100: take bf16"):
+        deployment_plan({**LEFT_OUT, "target": "Qwen/Qwen3-8B", "gpu": "V100", "concurrency": "1", **chosen}, ["ngram"])

@@ -1,7 +1,5 @@
 """Plans from a profile under load: many answers at once, arrivals, bounds on times, and copies of the engines."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Plans on several types of GPUs: costs, bounds, break-even loads."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

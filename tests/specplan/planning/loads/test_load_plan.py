@@ -1,7 +1,5 @@
 """Plans under load, on a small deployment."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

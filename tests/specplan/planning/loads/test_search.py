@@ -1,7 +1,5 @@
 """The search for the best option of each kind, against paces that are made up."""
 
-from __future__ import annotations
-
 from specplan.planning.loads.options import DEPTHS, Considered, Option
 from specplan.planning.loads.search import best_of_each_kind
 from specplan.worlds.arrangements import Arrangement

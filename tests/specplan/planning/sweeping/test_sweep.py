@@ -1,7 +1,5 @@
 """Sweeps: the same table whatever cuts them, and wherever they run; and errors in one line."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """Block drafters from configurations, their known acceptance, and when an engine cannot serve them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

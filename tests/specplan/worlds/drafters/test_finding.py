@@ -1,7 +1,5 @@
 """What exists for a target, and which pairs are none."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Acceptance that the user knows: each convention with its range, each value for its method."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

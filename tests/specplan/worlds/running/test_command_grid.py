@@ -1,7 +1,5 @@
 """Commands for well-known models hold together: GPUs, splits, experts and what drafts."""
 
-from __future__ import annotations
-
 import json
 import shlex
 

@@ -1,7 +1,5 @@
 """Commands to paste: they parse, no two copies share a GPU or a port, and no GPU is promised twice."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections import defaultdict

@@ -4,8 +4,6 @@ SGLang has no place in our environment: put `sglang` on the path (`PATH=VENV/bin
 arguments are read on any machine; `pip install --no-deps sglang` and what its import then asks for will do.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What is printed to be pasted, read by the installed vLLM's own parser and checks."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Tests that run on CPU, with padded passes as plain calls, and with the mark gpu on a GPU, where they are captured."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

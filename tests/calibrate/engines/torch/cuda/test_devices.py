@@ -1,7 +1,5 @@
 """Names of devices and the memory of GPUs: what is refused, and what would do."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

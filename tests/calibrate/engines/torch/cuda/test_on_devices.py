@@ -1,7 +1,5 @@
 """The engine computes the same on every device: a padded pass, captured on GPUs, and a plain one on a CPU agree."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What GPUs say of themselves, by a stand-in for NVML with its names and units."""
 
-from __future__ import annotations
-
 import sys
 from types import SimpleNamespace
 from typing import Any

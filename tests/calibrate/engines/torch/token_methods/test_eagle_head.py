@@ -1,7 +1,5 @@
 """An EAGLE head in the torch engine drafts what the head that was trained drafts, from whatever the caches hold."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,7 +1,5 @@
 """The verification of guesses, every random decision enumerated with exact probabilities; and Jacobi's iteration."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Lookahead Decoding on real models: its passes against the definition, its texts against plain decoding."""
 
-from __future__ import annotations
-
 from functools import cache, partial
 
 import pytest

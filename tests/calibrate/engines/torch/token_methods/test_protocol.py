@@ -1,7 +1,5 @@
 """Token-level speculation in the engine: nothing changes but the number of passes, and what changes is counted."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from itertools import product

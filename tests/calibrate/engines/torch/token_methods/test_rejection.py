@@ -4,8 +4,6 @@ All probabilities are quarters, so thresholds of acceptance and of the draw afte
 midpoints of 12 equal parts of [0, 1) stand for the uniforms without any error: counts are exact, and so are the laws.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from fractions import Fraction
 from itertools import product
