@@ -81,7 +81,7 @@ _MOST_OF_GAINS: Final = 0.4
 """What such layers add to the width of a gain at most, [-]: target and drafter read prompts alike. DeepSeek-V4-Flash
 with DSpark on two H200, 1 to 128 at once, is off by 0.05 to 0.38 (`benchmarks.gains`)."""
 _SPLIT_OVER_PCIE: Final = 0.63
-"""The least of gains where a target is split over GPUs without NVLink: 17 cells of four servers on RTX PRO 6000, L40S
+"""The least of gains where a target is split over GPUs without NVLink: 15 cells of four servers on RTX PRO 6000, L40S
 and A10G, to which nothing was fitted, are off by so much at most (`benchmarks.gains`)."""
 _PCIE: Final = 128e9
 """Bytes per second of a GPU's link up to which it is PCIe, of the fifth generation at most, both ways."""
