@@ -117,8 +117,8 @@ def known_config(name: str) -> tuple[str, dict[str, Any]]:
     4
     """
     asked = name.strip().lower().replace(" ", "-")
-    if (copied := _copies().get(asked)) is not None:
-        return copied.name, {**_model(copied).config, "quantization_config": copied.quantization_config}
+    if (copy := _copies().get(asked)) is not None:
+        return copy.name, {**_model(copy).config, "quantization_config": copy.quantization_config}
     found = _found(asked)
     own = asked.startswith("nvidia/") and asked.endswith(_QUANTISED) and asked not in _by_name()
     if found is not None and not own:  # NVIDIA's copies are not those that a model's maker quantised, of the same name
@@ -162,8 +162,8 @@ def base_name(name: str) -> str:
     ('Qwen/Qwen3-32B', 'Qwen/Qwen3-32B')
     """
     asked = name.strip().lower()
-    if (copied := _copies().get(asked)) is not None:
-        return copied.of
+    if (copy := _copies().get(asked)) is not None:
+        return copy.of
     for ending in (*_SUFFIXES, ""):
         found = _unquantised(asked.removesuffix(ending)) if asked.endswith(ending) else None
         if found is not None:

@@ -178,7 +178,7 @@ BAD = {
     "profile's option": (("plan", *NAMED, "--k2-max", "8"), "--k2-max needs --profile"),
     "target's option": (("plan", *FAST, "--gpus", "2"), "--gpus needs --target"),
     "unknown model": (("plan", "--target", "Qwen/Qwen3-9B"), "known models; did you mean "),
-    "unmodelled": (("plan", "--target", "ai21labs/AI21-Jamba-Mini-1.7"), "is not modelled"),
+    "unmodelled": (("plan", "--target", "google/gemma-3n-E4B-it"), "is not modelled"),
     "unknown gpu": (("plan", *NAMED, "--gpu", "H1000"), "did you mean 'NVIDIA H100 SXM' (86 GB)?"),
     "too few gpus": (("plan", "--target", "meta-llama/Llama-3.3-70B-Instruct", "--gpus", "1"), "2 GPUs would do"),
     "no machines": (

@@ -147,7 +147,7 @@ def test_a_board_tells_errors_doubts_and_refusals_as_the_command_prints_them(run
 def test_speculation_with_a_draft_that_is_not_known(tmp_path: Path) -> None:
     lines = (
         speculated_line(), speculated_line(steps=7, topk=4, num_draft_tokens=8, accept_length=3.6, speedup=2.0),
-        speculated_line(draft="nobody/unknown head"), speculated_line(target="AI21-Jamba-Mini-1.7"),
+        speculated_line(draft="nobody/unknown head"), speculated_line(target="google/gemma-3n-E4B-it"),
     )  # fmt: skip
     (tmp_path / "speculated.csv").write_text(SPECULATED_HEAD + "".join(lines))
     data = sp.reproduce("speculation", tmp_path).plain()

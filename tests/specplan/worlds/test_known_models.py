@@ -78,6 +78,8 @@ UNCOUNTED = {
     "tiiuae/Falcon3-3B-Instruct": (3.15e9, 3.3e9),
     "tiiuae/Falcon3-1B-Instruct": (1.6e9, 1.75e9),
     "internlm/internlm2_5-7b-chat": (7.6e9, 7.8e9),
+    "Qwen/Qwen2.5-VL-72B-Instruct": (72.5e9, 73.1e9),
+    "ibm-granite/granite-4.0-350m": (0.345e9, 0.355e9),
     "jdopensource/JoyAI-LLM-Flash": (48.4e9, 49.4e9),
     "dots-studio/dots3-note-prev": (275e9, 288e9),
     "swiss-ai/Apertus-8B-Instruct-2509": (7.9e9, 8.2e9),
