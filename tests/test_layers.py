@@ -1,7 +1,5 @@
 """Which file may import what: dependencies point one way, none in a circle, and heavy modules wait for their use."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections import Counter

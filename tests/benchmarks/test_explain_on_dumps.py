@@ -1,7 +1,5 @@
 """Pages of servers in the folders of the public ones are explained, and the summary says how well."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

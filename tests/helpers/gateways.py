@@ -1,7 +1,5 @@
 """A gateway in front of planted servers, for tests that drive it by the OpenAI client."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -1,7 +1,5 @@
 """Families whose layers have states beside attention, windows on latent attention, or sizes of their own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
