@@ -19,7 +19,10 @@ __all__ = ["Window", "since_start", "spanned", "window", "windows", "work_of"]
 _LEAST_ROUNDS: Final = 30
 _TIMED: Final = dict.fromkeys(
     ("vllm", "sglang"), "buckets of latencies between tokens: save all that GET /metrics returns"
-) | {"trtllm": "times of decoding: return_perf_metrics: true", "llamacpp": "seconds of decoding: use a newer release"}
+) | {
+    "trtllm": "times of decoding: start it with return_perf_metrics: true",
+    "llamacpp": "seconds of decoding: use a newer release",
+}
 """What a page must have, and how it gets it, by engine."""
 _BACK: Final = "a counter decreased: the server was restarted between the readings; read it twice within one run"
 
