@@ -264,7 +264,8 @@ def read_metrics(text: str, source: str) -> Reading:
             if sample.name in counters:
                 sums[sample.name] = sums.get(sample.name, 0.0) + counted(sample)
     except (SchemaError, ValueError, KeyError) as error:
-        raise SchemaError(f"{source}: {error}") from None
+        other = "; TensorRT-LLM's page is /prometheus/metrics" if text.lstrip()[:1] in ("[", "{") else ""
+        raise SchemaError(f"{source}: {error}{other}") from None
     requests, busy = load(samples), _mean(samples, "llamacpp:n_busy_slots_per_decode")
     known = {key: sums[name] for key, name in COUNTERS[engine].items() if name in sums}
     reported = {key: histogram for key, histogram in histograms.items() if histogram is not None}
