@@ -73,7 +73,7 @@ setup-vllm: $(VLLM_STAMP)
 # Only the files that have such tests are collected: importing all others takes as long as starting an engine.
 test-vllm: setup-vllm
 	$(VLLM_VENV)/bin/python -m pytest -m "vllm and not long" --durations=10 \
-		$$(grep -rl --include='test_*.py' 'pytest\.mark\.vllm' tests/calibrate tests/specplan tests/workshop | sort)
+		$$(grep -rl --include='test_*.py' 'pytest\.mark\.vllm' tests | sort)
 
 check: setup
 	$(BIN)/ruff format --check .

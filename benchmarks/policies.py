@@ -97,10 +97,10 @@ def _cells(policies: Sequence[str], *rows: tuple[float, ...]) -> dict[int, Speed
     return {int(n): dict(zip(policies, speeds, strict=True)) for n, *speeds in rows}
 
 
-def _fixed(*speeds: float) -> dict[int, Speeds]:
-    """Cells of DeepSeek-V4-Pro with another fixed k."""
-    plain = zip((1, 16, 32, 64, 128, 256), (100.0, 1126.0, 1674.0, 2807.0, 4488.0, 6267.0), strict=True)
-    return _cells((NONE, FIXED), *((*cell, speed) for cell, speed in zip(plain, speeds, strict=True)))
+def _beside_pro(policies: Sequence[str], *speeds: tuple[float, ...]) -> dict[int, Speeds]:
+    """Cells of DeepSeek-V4-Pro: plain decoding, and what some policies make at the same loads."""
+    plain = (1, 16, 32, 64, 128, 256), (100.0, 1126.0, 1674.0, 2807.0, 4488.0, 6267.0)
+    return _cells((NONE, *policies), *zip(*plain, *speeds, strict=True))
 
 
 _PRO: Final = partial(
@@ -130,18 +130,14 @@ ROWS: Final = (
         ),
     ),
     _PRO(
-        cells=_cells(
-            POLICIES,
-            (1, 100.0, 264.0, 264.0),
-            (16, 1126.0, 1968.0, 2063.0),
-            (32, 1674.0, 3104.0, 3403.0),
-            (64, 2807.0, 4759.0, 5247.0),
-            (128, 4488.0, 3856.0, 7668.0),
-            (256, 6267.0, 2963.0, 8855.0),
+        cells=_beside_pro(
+            (FIXED, ADAPTIVE),
+            (264.0, 1968.0, 3104.0, 4759.0, 3856.0, 2963.0),
+            (264.0, 2063.0, 3403.0, 5247.0, 7668.0, 8855.0),
         ),
     ),
-    _PRO(k=5, cells=_fixed(258.0, 1895.0, 3036.0, 4727.0, 5887.0, 4656.0)),
-    _PRO(k=6, cells=_fixed(270.0, 1919.0, 3040.0, 4670.0, 4943.0, 4632.0)),
+    _PRO(k=5, cells=_beside_pro((FIXED,), (258.0, 1895.0, 3036.0, 4727.0, 5887.0, 4656.0))),
+    _PRO(k=6, cells=_beside_pro((FIXED,), (270.0, 1919.0, 3040.0, 4670.0, 4943.0, 4632.0))),
     Published(
         target="nvidia/GLM-5.2-NVFP4",
         drafter="Inferact/GLM-5.2-DSpark",

@@ -33,11 +33,13 @@ _WAITING: Final = (
 _SPEC: Final = "spec_decode_num_"
 _PER_POSITION: Final = f"{_SPEC}accepted_tokens_per_pos"
 _GENERATED: Final = "tokens generated"
-_COUNTED: Final = {"vllm": "vllm:generation_tokens", "llamacpp": "llamacpp:tokens_predicted"}
-"""Engines whose counters of speculation have vLLM's names after their own prefix -> counter of all tokens."""
-_TRTLLM: Final = "trtllm_spec_decode_{}_tokens"
+_NAMED: Final = ("vllm", "llamacpp")
+"""Engines whose counters of speculation have vLLM's names after their own prefix."""
+_DRAFTED, _ACCEPTED = "trtllm_spec_decode_drafted_tokens", "trtllm_spec_decode_accepted_tokens"
 """TensorRT-LLM's counters of drafted and of accepted tokens, by position."""
-_TOKENS: Final = frozenset({*_COUNTED.values(), "sglang:generation_tokens", "trtllm_generation_tokens"})
+_COUNTED: Final = frozenset({"vllm:generation_tokens", "llamacpp:tokens_predicted", "trtllm_generation_tokens"})
+"""Counters of all tokens, of engines that count speculation."""
+_TOKENS: Final = _COUNTED | {"sglang:generation_tokens"}
 _MOST: Final = 1e15
 """Largest plausible count: 30 years of a million tokens per second; exact in a float."""
 
@@ -102,15 +104,16 @@ def _counters(sample: Sample) -> Iterator[tuple[str, str, float]]:
     """What a sample counts of speculation: vLLM's name without prefix and ``_total``, position, and count."""
     name, value = sample.name.removesuffix("_total"), sample.value
     prefix, _, rest = name.partition(":")
-    if name in (*_COUNTED.values(), "trtllm_generation_tokens"):
+    position = sample.labels.get("token_position", "")
+    if name in _COUNTED:
         yield _GENERATED, "", value
-    elif prefix in _COUNTED and rest.startswith(_SPEC):
+    elif prefix in _NAMED and rest.startswith(_SPEC):
         yield rest, sample.labels.get("position", ""), value
-    elif name in map(_TRTLLM.format, ("drafted", "accepted")):
-        position, accepted = sample.labels.get("token_position", ""), name == _TRTLLM.format("accepted")
-        yield _PER_POSITION, position, value if accepted else 0.0
-        yield f"{_SPEC}{'accepted' if accepted else 'draft'}_tokens", "", value
-        if position == "0" and not accepted:
+    elif name == _ACCEPTED:
+        yield from ((_PER_POSITION, position, value), (f"{_SPEC}accepted_tokens", "", value))
+    elif name == _DRAFTED:  # a position that no draft was accepted up to has no other counter
+        yield from ((_PER_POSITION, position, 0.0), (f"{_SPEC}draft_tokens", "", value))
+        if position == "0":
             yield f"{_SPEC}drafts", "", value
 
 

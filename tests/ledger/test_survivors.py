@@ -132,7 +132,7 @@ def test_a_change_that_only_weakens_is_not_made() -> None:
     assert not any(what.startswith("1.16857 for 1.157") for what in found)
 
 
-def _recorded(claim_id: str) -> tuple:  # type: ignore[type-arg]
+def _recorded(claim_id: str) -> tuple:
     item = claim(claim_id)
     assert item.formula is not None
     return item, False, item.formula

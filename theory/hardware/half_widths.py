@@ -138,10 +138,8 @@ def half_width(quantity: str, model: PassModel, work: Work | None = None) -> flo
         least = 0.0 if quantity == GAIN or not scaled else _scaled(model.gpu, weights)
         return max(known * (2.0 if quantity == GAIN else 1.0), unknown, least)
     served = model.gpu.name in _SERVED
-    return max(
-        known if served else _UNSERVED * known,
-        0.0 if quantity == GAIN or (served and quantity != THROUGHPUT) else _TIMED,
-    )
+    timed = quantity == THROUGHPUT or not (served or quantity == GAIN)
+    return max(known if served else _UNSERVED * known, _TIMED if timed else 0.0)
 
 
 def _scaled(gpu: Gpu, weights: Format) -> float:

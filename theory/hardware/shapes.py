@@ -22,6 +22,11 @@ _EMBEDDING_BYTES = 2.0  # embeddings and the head stay in bf16
 _CONVOLVED_BYTES = 2.0  # so do the tokens that short convolutions keep
 
 
+def _latest(context: float, most: int | None) -> float:
+    """Cached tokens that count of a context, at most so many; None: all."""
+    return context if most is None else min(context, float(most))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attention:
     """Grouped-query attention, over all cached tokens or the last ``window`` of them."""
@@ -80,7 +85,7 @@ class Attention:
         if self.selection is not None:
             beside += self.selection.held(context)
         share = 0.0 if self.shared else max(self.kv_heads / tp, 1.0) / self.kv_heads
-        kept = context if self.window is None else min(context, float(self.window))
+        kept = _latest(context, self.window)
         return self.kv_heads * (self.head_dim + self._values) * share * kept * cache_bytes + beside
 
 
@@ -124,12 +129,12 @@ class LatentAttention:
     def read(self, context: float) -> float:
         """Cached tokens that a new token reads."""
         entries = self.window if self.selection is None else self.selection.entries
-        return context if entries is None else min(context, float(entries))
+        return _latest(context, entries)
 
     def held(self, context: float, tp: int = 1, cache_bytes: float = 2.0, copies: float = 1.0) -> float:
         """Bytes that a sequence of ``context`` tokens takes on every GPU, B: one vector of a token is for all heads."""
         index = 0.0 if self.selection is None else self.selection.held(context)
-        kept = context if self.window is None else min(context, float(self.window))
+        kept = _latest(context, self.window)
         return self.cached * kept * cache_bytes + index
 
 

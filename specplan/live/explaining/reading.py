@@ -266,7 +266,7 @@ def read_metrics(text: str, source: str) -> Reading:
     except (SchemaError, ValueError, KeyError) as error:
         other = "; TensorRT-LLM's page is /prometheus/metrics" if text.lstrip()[:1] in ("[", "{") else ""
         raise SchemaError(f"{source}: {error}{other}") from None
-    requests, busy = load(samples), _mean(samples, "llamacpp:n_busy_slots_per_decode")
+    requests, busy, usage = load(samples), _mean(samples, "llamacpp:n_busy_slots_per_decode"), _USAGE.get(engine, "")
     known = {key: sums[name] for key, name in COUNTERS[engine].items() if name in sums}
     reported = {key: histogram for key, histogram in histograms.items() if histogram is not None}
     return Reading(
@@ -280,7 +280,7 @@ def read_metrics(text: str, source: str) -> Reading:
         accept_length=_mean(samples, "sglang:spec_accept_length"),
         running=float(np.fmax(requests.running if requests else 0, busy)),
         waiting=requests.waiting if requests else 0,
-        cache_usage=_mean(samples, usage := _USAGE.get(engine), _FORMER.get(usage or "")),
+        cache_usage=_mean(samples, usage, _FORMER.get(usage)),
         cache_tokens=_cache_tokens(samples),
         caches_prefixes=not any(sample.labels.get("enable_prefix_caching") == "False" for sample in samples),
     )

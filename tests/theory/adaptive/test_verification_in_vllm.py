@@ -51,7 +51,7 @@ def test_the_budget_is_the_one_that_vllm_chooses(n: int) -> None:
         conditional = np.exp(np.diff(np.log(np.column_stack([np.ones(n), alive])), axis=1)).astype(np.float32)
         draft, verify = np.full(n + 1, 0.4), 5.0 + slope * np.arange(n * (POSITIONS + 1) + 1.0) ** 1.2
         told = np.cumprod(conditional.astype(float), axis=1)
-        ours = best_budget(told, lambda tokens, verify=verify: 0.4 + verify[tokens.astype(int)])  # type: ignore[misc]
+        ours = best_budget(told, lambda tokens, verify=verify: 0.4 + verify[tokens.astype(int)])
         assert ours == chosen_by_vllm(conditional, draft, verify)
         found.add(ours)
     assert max(found) > 0.95 * n * POSITIONS, "all but drafts whose survival is lost in the sum of the others"

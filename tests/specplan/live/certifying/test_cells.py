@@ -100,7 +100,7 @@ def one_position(**given: object) -> Drawn:
     laws = {"target": [[0.5, 0.3, 0.2, 0.0]], "draft": [[0.2, 0.7, 0.1, 0.0]], "wrong": [[[0.1, 0.1, 0.8, 0.0]]]}
     tokens = {"tokens": [0], "place": [Place.DRAFTED], "likeliest": [1], "accepted": [1.0]}
     fields = {name: np.array(value) for name, value in {**laws, **tokens}.items()}
-    return Drawn(**{**fields, **given})  # type: ignore[arg-type]
+    return Drawn(**{**fields, **given})
 
 
 def forms(name: str) -> list[list[float]]:
