@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrate.record.profile import Profile
-from calibrate.token_acceptance.measured import growths
 from sim.catalogue import method
 from sim.configuration import PLAIN, Configuration
 from sim.roles import DRAFT
@@ -191,8 +190,7 @@ def _verdict(rows: Sequence[Row], unknown: Mapping[str, tuple[str, ...]]) -> str
 
 def _assumptions(profile: Profile, rules: str) -> tuple[str, ...]:
     if profile.published is None:
-        replayed = f"recorded answers replayed on engines fitted to the profile's timings; schedule: {rules}"
-        return (replayed, *growths(profile.token))
+        return (f"recorded answers replayed on engines fitted to the profile's timings; schedule: {rules}",)
     timed = profile.provenance.notes[-1] if profile.engines else "published figures only"
     return (
         f"{timed}; step lengths lognormal and cut at 100 tokens, log lengths of draft and target "
