@@ -15,7 +15,7 @@ from typing import Final
 
 from ledger.texts import index_of
 
-__all__ = ["DOCUMENTS", "REASONS", "Run", "misplaced", "runs", "sentences"]
+__all__ = ["DOCUMENTS", "REASONS", "Run", "runs", "sentences"]
 
 DOCUMENTS: Final[Mapping[str, str]] = {
     "Lookahead Reasoning": "lookahead_reasoning/index",
@@ -72,20 +72,3 @@ def sentences(document: str) -> Counter[str]:
     for run in runs(document):
         counts[run.reason or "claims"] += run.sentences
     return counts
-
-
-def misplaced(document: str, text: str) -> list[Run]:
-    """The runs whose first words do not come after those of the run before in the paper's text."""
-    plain, at, missing = _plain(text), 0, []
-    for run in runs(document):
-        begin = plain.find(_plain(run.words), at)
-        if begin < 0:
-            missing.append(run)
-        else:
-            at = begin + 1
-    return missing
-
-
-def _plain(text: str) -> str:
-    """The text without white space, emphasis and mark-up of headings, which conversions put in at will."""
-    return "".join(character for character in text if not character.isspace() and character not in "*#$•")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ledger.coverage import DOCUMENTS, misplaced, runs
+from ledger.coverage import DOCUMENTS, Run, runs
 
-__all__ = ["main"]
+__all__ = ["main", "misplaced"]
 
 
 def main(document: str, path: str) -> int:
@@ -21,6 +21,23 @@ def main(document: str, path: str) -> int:
         print(f"{run.section}: {run.words}")
     print(f"{len(runs(document)) - len(missing)} of {len(runs(document))} runs of {document} are in their place")
     return bool(missing)
+
+
+def misplaced(document: str, text: str) -> list[Run]:
+    """The runs whose first words do not come after those of the run before in the paper's text."""
+    plain, at, missing = _plain(text), 0, []
+    for run in runs(document):
+        begin = plain.find(_plain(run.words), at)
+        if begin < 0:
+            missing.append(run)
+        else:
+            at = begin + 1
+    return missing
+
+
+def _plain(text: str) -> str:
+    """The text without white space, emphasis and mark-up of headings, which conversions put in at will."""
+    return "".join(character for character in text if not character.isspace() and character not in "*#$•")
 
 
 if __name__ == "__main__":

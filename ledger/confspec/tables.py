@@ -147,7 +147,6 @@ def _matches_target(method: str = "ConfSpec", threshold: float = 2.81) -> Eviden
     return numeric(abs(worst) <= threshold, what=what, effort={"comparisons": 10})
 
 
-"""(table, column) of every benchmark of Table 2."""
 _COMBINED = (
     ("2 DeepSeek", "SD", "ConfSpec + SD"),
     ("2 Qwen3", "SD", "ConfSpec + SD"),

@@ -89,11 +89,7 @@ _WHOLE_MASS = _over_runs(
     lambda model, grams: sum(exact.sample_verification(model, grams, _SIZE).values()) == 1,
     "total mass 1 without the empty branch",
 )
-
-
-def _whole_mass() -> Evidence:
-    """At P(s) = 1 the branch is never entered, and nothing is missing."""
-    return screened(lambda: walked(_WHOLE_MASS), _one_position)
+"""At P(s) = 1 the branch is never entered, and nothing is missing."""
 
 
 def _prefix_mass(model: exact.Model, grams: tuple[exact.Gram, ...]) -> Fraction:
@@ -276,7 +272,7 @@ CLAIMS: tuple[Claim, ...] = (
     repaired(
         "LD-TA-proof",
         instead=_WHOLE_MASS,
-        fix=_whole_mass,
+        fix=lambda: screened(lambda: walked(_WHOLE_MASS), _one_position),
         mutants={"P(s) < 1": restated("LD-TA-proof", domain="p_guess in [0, 2/3]", p_guess="2/3")},
     ),
     refuted(

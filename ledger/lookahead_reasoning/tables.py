@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from ledger.ledger import Claim, Evidence
+from ledger.ledger import Claim
 from ledger.lookahead_reasoning import exact
 from ledger.proving.cases import Cases, grid, rows, walked
 from ledger.proving.records import Given, corrected, proved, refuted, repaired, restated
@@ -142,11 +142,6 @@ _STEP_RANGE, _ACCURACY = (
 _TREE, _ONE_EACH, _EVERY_PREFIX = _tree(), _tree_targets(one_per_depth=True), _tree_targets(one_per_depth=False)
 
 
-def _tree_proof() -> Evidence:
-    """W**j prefixes before position j: each prefix of length j - 1 has W children."""
-    return walked(_EVERY_PREFIX, tail=identity("W * W**j == W**(j + 1)", "each of the W**j prefixes has W children"))
-
-
 CLAIMS: tuple[Claim, ...] = (
     refuted("LR-P1", _COMMON, instead=_COVERED, mutants={"three": _share("0.52", "0.8", 3)}),
     corrected("LR-P2", _PRODUCT, holds={"looser": _LOOSER}),
@@ -164,5 +159,13 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     proved("LR-P6", _ACCURACY, mutants={"two": _accuracy("-2.0", "1.0")}),
     proved("LR-P7", _TREE, mutants={"a tenth": _tree("11/10")}),
-    refuted("LR-Z1", _ONE_EACH, instead=_EVERY_PREFIX, fix=_tree_proof, mutants={"corrected": _EVERY_PREFIX}),
+    refuted(
+        "LR-Z1",
+        _ONE_EACH,
+        instead=_EVERY_PREFIX,
+        fix=lambda: walked(
+            _EVERY_PREFIX, tail=identity("W * W**j == W**(j + 1)", "each of the W**j prefixes has W children")
+        ),
+        mutants={"corrected": _EVERY_PREFIX},
+    ),
 )

@@ -61,10 +61,10 @@ def all_of(*parts: Part, detail: str = "") -> Evidence:
     )
 
 
-def exact_step(holds: bool, what: str) -> Evidence:
-    """A part of a proof that whole numbers or fractions decide: ``proved``, or ``open``, as it refutes no claim."""
+def exact_step(holds: bool, what: str, method: str = "exact") -> Evidence:
+    """A part of a proof that is one exact decision: ``proved``, or ``open``, as it refutes no claim."""
     verdict = Verdict.PROVED if holds else Verdict.OPEN
-    return Evidence(verdict=verdict, method="exact", detail=what if holds else f"{what}: this step does not hold")
+    return Evidence(verdict=verdict, method=method, detail=what if holds else f"{what}: this step does not hold")
 
 
 def with_fix(printed: Part, fixed: Part) -> Evidence:

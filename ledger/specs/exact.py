@@ -18,7 +18,7 @@ from flint import arb, fmpz
 
 from ledger.ledger import Evidence, Verdict
 from ledger.proving.balls import point, precision
-from ledger.proving.combine import counterexample
+from ledger.proving.combine import counterexample, exact_step
 from ledger.proving.margins import Margin
 from ledger.proving.symbolic import nonnegative
 
@@ -270,13 +270,9 @@ def agree(
     )
 
 
-def decided(holds: bool, *, what: str, method: str = "symbolic") -> Evidence:
-    """Evidence of one exact decision: ``proved`` when it holds, else ``open`` (a step that fails refutes no claim)."""
-    verdict = Verdict.PROVED if holds else Verdict.OPEN
-    return Evidence(verdict=verdict, method=method, detail=what if holds else f"{what}: this step does not hold")
-
-
-enumerated = partial(decided, method="exact enumeration")
+decided = partial(exact_step, method="symbolic")
+"""A step that sympy decides."""
+enumerated = partial(exact_step, method="exact enumeration")
 """A decision about cases that were all looked at."""
 
 
@@ -295,4 +291,4 @@ def exhibited(search: Evidence, *, what: str) -> Evidence:
 def at_least(value: Callable[[], arb], what: str) -> Evidence:
     """A number, enclosed at 64 bits, is positive."""
     with precision(64):
-        return decided(bool(value() > 0), what=what, method="ball arithmetic")
+        return exact_step(bool(value() > 0), what, "ball arithmetic")

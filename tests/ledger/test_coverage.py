@@ -3,12 +3,13 @@
 import pytest
 from click.testing import CliRunner
 
-from ledger.coverage import DOCUMENTS, REASONS, misplaced, runs, sentences
+from ledger.coverage import DOCUMENTS, REASONS, runs, sentences
 from ledger.errata.letter import OTHERS
 from ledger.ledger import claim, claims
 from ledger.texts import PAPERS
 from specplan.commands.theorems import theorems
 from theory.errors import ParameterError
+from workshop.index_text import misplaced
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -192,11 +192,6 @@ def _corner(low: Fraction) -> Evidence:
     )
 
 
-def _sharp(statement: Predicate) -> Evidence:
-    """The claim of the sharp lower end."""
-    return all_of(lambda: _corner(statement.domain["alpha2"].low), lambda: _even_proof(statement))
-
-
 def _at(statement: Predicate, *budgets: Fraction | int) -> Predicate:
     """The statement for other budgets."""
     return replace(statement, domain={**statement.domain, "M": one_of(*budgets)})
@@ -287,7 +282,9 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-T4d",
         _box(SHARP, 16, 18),
-        verify=Given(_sharp),
+        verify=Given(
+            lambda statement: all_of(partial(_corner, statement.domain["alpha2"].low), partial(_even_proof, statement))
+        ),
         mutants={"lower": _box("0.4", 16, 18), "higher": _box("0.41", 16, 18)},
     ),
     proved(

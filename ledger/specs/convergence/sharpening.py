@@ -77,10 +77,6 @@ def _verify_constant(constant: Fraction) -> Evidence:
 _FALLING = "chi2 at width n + 1 <= chi2 at width n"
 
 
-def _falls(instance: exact.Instance, n: int, *, share: Fraction = Fraction(1)) -> bool:
-    return instance.divergence(n + 1) <= share * instance.divergence(n)
-
-
 def _crosses_once(instance: exact.Instance, n: int) -> bool:
     """The Laplace form of the ratios, both falling with the weight, and their quotient rising with it."""
     weights, best = instance.weights, instance.optimum
@@ -117,7 +113,7 @@ def _verify_falling(share: Fraction = Fraction(1)) -> Evidence:
     """
     s, t, x, y = sp.symbols("s t x y", positive=True)
     return all_of(
-        exact.agree(partial(_falls, share=share), what=_FALLING),
+        exact.agree(lambda one, n: one.divergence(n + 1) <= share * one.divergence(n), what=_FALLING),
         exact.agree(_convex_order, what="the ratio at width n + 1 is below that at n in convex order"),
         exact.agree(_crosses_once, what="the ratios are Laplace integrals, fall with the weight, and cross once"),
         identity(

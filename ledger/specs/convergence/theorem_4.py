@@ -151,7 +151,7 @@ def _verify_equation21(half: int = 2) -> Evidence:
         lambda: exact.decided(difference.subs(x, 0) == 0, what="no difference at s1 = 0 (and, by symmetry, s2 = 0)"),
         lambda: exact.decided(sp.simplify(mixed - second) == 0, what="mixed derivative is f''(s1 + s2)"),
         _second_log_derivative,
-        _slope_bound,
+        lambda: exact.nonnegative("(m + a) * e >= m * e", what="-Phi'(u) >= phi_min Phi(u), letter by letter"),
     )
 
 
@@ -163,10 +163,6 @@ def _second_log_derivative() -> Evidence:
     return exact.decided(
         sp.simplify(second - (d3 * d1 - d2**2) / d1**2) == 0, what="f'' = (Phi''' Phi' - Phi''^2) / Phi'^2"
     )
-
-
-def _slope_bound() -> Evidence:
-    return exact.nonnegative("(m + a) * e >= m * e", what="-Phi'(u) >= phi_min Phi(u), letter by letter")
 
 
 def _verify_lemma7(constant: Fraction = Fraction(4)) -> Evidence:
