@@ -166,6 +166,7 @@ def by_load(plan: LoadPlan) -> str:
 
 
 def _below(plan: NamesPlan) -> Iterator[str]:
+    yield from (*words.waiting(plan), *words.unused(plan))
     yield from (f"Assumed: {one.text}." for one in words.assumed_by_plan(plan))
     yield from filter(None, [words.one_k(plan), words.policies(plan), *words.by_prompts(plan, ending=True)])
     widest = {name: part for _, rows in plan.loads for name, part in rows[0].errors.items() if part > 0.0}

@@ -43,7 +43,9 @@ __all__ = [
     "policies",
     "switch_off",
     "title",
+    "unused",
     "verdict",
+    "waiting",
 ]
 
 
@@ -159,6 +161,30 @@ def switch_off(plan: LoadPlan) -> str:
     if not unsure:
         return sentence
     return f"{sentence} At {' and '.join(unsure)} the interval includes a loss: measure before you rely on it."
+
+
+def waiting(plan: LoadPlan) -> Iterator[str]:
+    """Yield at which loads answers wait under the best option, for what, and what would help."""
+    helps = {
+        "cache full": "room in the cache; more GPUs, --cache fp8 or a smaller --context give more",
+        "places": "one of the --max-num-seqs places",
+    }
+    for limit, what in helps.items():
+        if at := [load.text for load, rows in plan.loads if rows[0].limit == limit]:
+            yield f"Load {' and '.join(at)}: answers wait for {what}."
+
+
+def unused(plan: NamesPlan) -> Iterator[str]:
+    """Yield at which loads the best option leaves GPUs without work."""
+    given = plan.deployment.gpus
+    idle: dict[tuple[int, int], list[str]] = {}
+    for load, rows in plan.loads:
+        where = rows[0].option.arrangement
+        idle.setdefault((given - where.gpus, where.gpus_of_copy), []).append(load.text)
+    for (n, copy), at in idle.items():
+        if n:
+            does = "idles" if n == 1 else "idle"
+            yield f"Load {' and '.join(at)}: {n} of the {given} GPUs {does}; a copy takes {copy}."
 
 
 def one_k(plan: NamesPlan) -> str:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.configuration import PLAIN, Configuration
+from specplan.api.planning import plan_models
 from specplan.planning.loads.limits import LIMITS, runs_out
 from specplan.planning.loads.load_plan import NamesPlan, plan_loads
 from specplan.planning.loads.options import pays
@@ -168,3 +169,10 @@ def test_plans_in_which_plain_decoding_is_best_tell_at_which_prompts_it_is_not(k
     for turn in found.turns:
         shorter, longer = max(n for n in found.gains if n <= turn), min(n for n in found.gains if n > turn)
         assert pays(found.gains[shorter]) != pays(found.gains[longer])
+
+
+def test_the_first_screen_says_which_gpus_idle_and_at_which_loads_answers_wait() -> None:
+    sizes = {"gpu": "H100", "gpus": 3, "context": 40960, "answer_tokens": 1000, "no_curve": True}
+    screen = plan_models("Qwen/Qwen3-8B", methods=["ngram"], concurrency=[1, 64], **sizes).text()
+    assert "\nLoad 1: 1 of the 3 GPUs idles; a copy takes 2.\n" in screen
+    assert "\nLoad 64: answers wait for room in the cache; more GPUs, --cache fp8 or a smaller" in screen
