@@ -211,7 +211,7 @@ def policies(plan: NamesPlan) -> str:
     gains = []
     for load, rows in plan.loads:
         best = rows[0].option.configuration
-        if best.least:
+        if best.least and math.isfinite(rows[0].gain.value):
             alike = [row.gain.value for row in rows if row.option.configuration.token == best.token][1:2]
             fixed = [f"best fixed k {gain:.2f}" for gain in alike]
             gains.append(", ".join([f"{load.text}: adaptive {rows[0].gain.value:.2f}", *fixed, "none 1"]))

@@ -176,3 +176,11 @@ def test_the_first_screen_says_which_gpus_idle_and_at_which_loads_answers_wait()
     screen = plan_models("Qwen/Qwen3-8B", methods=["ngram"], concurrency=[1, 64], **sizes).text()
     assert "\nLoad 1: 1 of the 3 GPUs idles; a copy takes 2.\n" in screen
     assert "\nLoad 64: answers wait for room in the cache; more GPUs, --cache fp8 or a smaller" in screen
+
+
+def test_arrivals_that_plain_decoding_cannot_serve_have_no_gain() -> None:
+    found = plan_models("Qwen/Qwen3-8B", methods=["eagle3"], rate=0.5, no_curve=True)
+    assert "plain decoding cannot keep up" in found.text()
+    for screen in (found.text(), found.text(verbose=True)):
+        assert not re.search(r"\binf\b", screen)
+    assert found.plain()["k_table"] is None, "nobody said how many answers are in flight at once"
