@@ -312,6 +312,10 @@ def _of_tokens(beliefs: Beliefs, deployment: Deployment, configuration: Configur
     below, above = (math.hypot(*(one - value for one in both)) for both in ends)  # errors of both beliefs, in squares
     low, high = max(value - below, 1.0), min(value + above, float(k2))
     drafter, source = drafter_name(deployment, token), beliefs.source(token)
+    known = deployment.acceptance.get(drafter)
+    if known is not None and known.drafted is not None and (n := len(known.per_position)) < k2 - 1:
+        further = f"position {k2 - 1} is" if n == k2 - 2 else f"positions {n + 1} to {k2 - 1} are"
+        source += f"; {further} assumed to be accepted as often as position {n}, without an interval for it"
     yield Assumed(drafter=drafter, k=k2 - 1, value=value, low=low, high=high, source=source)
 
 

@@ -1,6 +1,7 @@
 """Statements about loads and prompts: each says what its table says, and no two contradict."""
 
 import re
+from pathlib import Path
 
 import pytest
 from deployments import arrangement_of, deployment, head_of, own_layers
@@ -184,3 +185,17 @@ def test_arrivals_that_plain_decoding_cannot_serve_have_no_gain() -> None:
     for screen in (found.text(), found.text(verbose=True)):
         assert not re.search(r"\binf\b", screen)
     assert found.plain()["k_table"] is None, "nobody said how many answers are in flight at once"
+
+
+def test_positions_that_were_not_measured_are_said_to_be_assumed(tmp_path: Path) -> None:
+    file = tmp_path / "own.csv"
+    file.write_text("position,unconditional\n1,0.9\n2,0.81\n")
+    for k, said in (
+        (2, "2 positions of own.csv"),
+        (3, "; position 3 is assumed"),
+        (5, "; positions 3 to 5 are assumed"),
+    ):
+        found = plan_models("Qwen/Qwen3-8B", methods=["eagle3"], acceptance=[f"eagle3={file}"], k=str(k), no_curve=True)
+        screen = " ".join(found.text().split())
+        assert said in screen
+        assert ("assumed to be accepted" in screen) == (k > 2)
