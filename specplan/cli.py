@@ -98,8 +98,12 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """Plan speculative reasoning: which method, which depth, what speedup, and how sure.
 
-    Start with `specplan profile list`, then `specplan plan --profile lr-deepseek-gsm8k`.
-    """
+    \b
+    Start with one of these:
+      specplan plan --target Qwen/Qwen3-32B --gpu H100
+      specplan plan --profile lr-deepseek-gsm8k
+      specplan demo
+    """  # noqa: D301
 
 
 def exit_code(error: BaseException) -> int:

@@ -66,7 +66,8 @@ class LocalModels(AskedModels):
     def __post_init__(self) -> None:
         AskedModels.__post_init__(self)
         if (self.target == BUNDLED) != (self.draft == BUNDLED):
-            raise ParameterError("draft", self.draft, "must be 'bundled' exactly if the target is")
+            rule = f"does not go with target={self.target!r}: give both folders, or neither for the bundled pair"
+            raise ParameterError("draft", self.draft, rule)
 
     @property
     def is_bundled(self) -> bool:

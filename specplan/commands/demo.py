@@ -25,7 +25,7 @@ __all__ = ["command", "sequence"]
 def command(keep: Path, k1: tuple[int, ...]) -> None:
     """Measure the bundled pair of models, plan, simulate and validate: predicted and measured speedup.
 
-    Takes four to ten minutes on two cores; needs the extra `torch`. Where stderr is no terminal, a line each 15 s
+    Takes two to ten minutes on two cores; needs the extra `torch`. Where stderr is no terminal, a line each 15 s
     says how far it is.
     """
     try:

@@ -49,8 +49,10 @@ def list_profiles(as_json: bool) -> None:
         deliver(to_json({"schema": "specplan.profiles", "schema_version": 1, "profiles": known}), None)
         return
     rows_of: dict[str, list[list[str]]] = {}
-    for item in known:
+    for item in sorted(known, key=lambda one: one["source"] != "published"):
         heading = f"{item['draft']} drafts for {item['target']} ({item['source']}):"
+        if (item["draft"], item["target"]) == ("draft", "target"):  # what servers call them
+            heading = f"Models that their servers name draft and target ({item['source']}):"
         rows_of.setdefault(heading, []).append([item["name"], item["alpha1"], item["c1"]])
     blocks = []
     for heading, rows in rows_of.items():

@@ -90,6 +90,7 @@ class Explained(Result):
             "flags": None if depth is None else list(flags_of(window, round(depth.best.value))),
             "missing": list(explanation.missing),
             "baseline_unlike": explanation.unlike,
+            "baseline_renamed": explanation.renamed,
             "notes": list(explanation.notes),
             "drift": None if self.drift is None else self.drift.plain(),
         }
@@ -118,7 +119,16 @@ class Explained(Result):
             answers=list(_answers(explanation)),
             sections=sections,
             made=[("source", window.source), ("rounds", _counted(explanation))],
-            notes=[*(f"give {what}" for what in explanation.missing), *explanation.notes],
+            notes=list(
+                filter(
+                    None,
+                    [
+                        explanation.renamed and f"the baseline: {explanation.renamed}",
+                        *(f"give {one}" for one in explanation.missing),
+                        *explanation.notes,
+                    ],
+                )
+            ),
         )
 
 
@@ -177,14 +187,14 @@ def _facts(explanation: Explanation) -> list[str]:
     committed, answer = explanation.committed, explanation.answer
     rate = committed.value / explanation.time.whole.value
     parts = {"queue": answer.queue, "prefill": answer.prefill, "decoding": answer.decode}
-    shares = [f"{name} {value:.3g} s ({value / answer.whole:.0%})" for name, value in parts.items() if value >= 0.0]
+    shares = [f"{name} {v:.3g} s ({100 * v / answer.whole:.0f} %)" for name, v in parts.items() if v >= 0.0]
     facts = [f"a round commits {interval(committed)} tokens: {rate:.1f} tokens/s for each answer"]
     if shares:
         facts.append(f"an answer: {', '.join(shares)}")
     if explanation.cache_lost >= 0.01:
-        facts.append(f"speculation took {explanation.cache_lost:.0%} of the KV cache that the baseline has")
+        facts.append(f"speculation took {100 * explanation.cache_lost:.0f} % of the KV cache that the baseline has")
     if explanation.acceptance.hit_rate < 0.995:
-        facts.append(f"{explanation.acceptance.hit_rate:.0%} of the rounds had a draft")
+        facts.append(f"{100 * explanation.acceptance.hit_rate:.0f} % of the rounds had a draft")
     return facts
 
 
@@ -265,7 +275,7 @@ def _next_step(explanation: Explanation) -> str:
         if depth.step
         else f"run it without speculation at this load for {explanation.requests} requests, and give its metrics as"
     )
-    return f"It may fall {depth.short.high:.0%} short of the best throughput: {run} --baseline."
+    return f"It may fall {100 * depth.short.high:.0f} % short of the best throughput: {run} --baseline."
 
 
 def summary(explanation: Explanation) -> str:
@@ -303,6 +313,9 @@ def _first_screen(explanation: Explanation) -> str:
     k = f"k = {explanation.k}" if explanation.k else "k unknown"
     about = f"{window.engine}, {k}, {_counted(explanation, 'rounds')}, {window.batch:.1f} sequences in a pass"
     blocks = [summary(explanation), f"{about}." if depth is None else f"{about}:"]
+    if explanation.renamed:
+        other = f"Is the baseline of the same model? {explanation.renamed[0].upper()}{explanation.renamed[1:]}."
+        blocks.insert(1, textwrap.fill(other, SCREEN, break_on_hyphens=False))
     if depth is not None:
         blocks.append(_throughputs(depth))
     if explanation.causes:

@@ -86,6 +86,8 @@ def shape_of(name_or_path: str) -> ModelFacts:
     path = Path(name_or_path)
     if exists(path):
         file = path / "config.json" if path.is_dir() else path
+        if not exists(file):
+            raise ParameterError("model", name_or_path, "is a folder without config.json")
         name = file.resolve().parent.name if file.name == "config.json" else file.stem
         return facts_of_config(_config_in(file), name=name, where=str(file))
     if path.suffix == ".json" or name_or_path.startswith((".", "/", "~")):

@@ -161,7 +161,7 @@ class Deployment:
         if self.most_k is not None:
             scalar_count("k", self.most_k, maximum=_MOST_K)
         if self.context <= self.answer_tokens:
-            rule = f"must be greater than answer_tokens={self.answer_tokens}: it holds prompt and answer"
+            rule = f"must be greater than the answer's {self.answer_tokens} tokens: it holds prompt and answer"
             raise ParameterError("context", self.context, rule)
         for role, model in (("target", self.target), ("draft", self.draft)):
             if model is not None and self.context > (reads := model.facts.max_context or self.context):

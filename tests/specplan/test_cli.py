@@ -179,6 +179,7 @@ BAD = {
     "target's option": (("plan", *FAST, "--gpus", "2"), "--gpus needs --target"),
     "unknown model": (("plan", "--target", "Qwen/Qwen3-9B"), "known models; did you mean "),
     "unmodelled": (("plan", "--target", "google/gemma-3n-E4B-it"), "is not modelled"),
+    "folder without configuration": (("plan", "--target", "."), "--target='.' is a folder without config.json"),
     "unknown gpu": (("plan", *NAMED, "--gpu", "H1000"), "did you mean 'NVIDIA H100 SXM' (86 GB)?"),
     "too few gpus": (("plan", "--target", "meta-llama/Llama-3.3-70B-Instruct", "--gpus", "1"), "2 GPUs would do"),
     "no machines": (

@@ -229,7 +229,7 @@ def engine_named(name: str, version: str | None = None) -> EngineConstants:
     known = _versions(name)
     if version and not version.startswith("nightly") and (_numbers(version) or ()) < min(known):
         priced, newest = ", ".join(one.version for _, one in sorted(known.items())), known[max(known)]
-        rule = f"is not priced: priced are {priced} and later; without a version, {newest.version}"
+        rule = f"has no known times: known are {priced} and later; without a version, {newest.version}"
         raise ParameterError(f"{newest.name} version", version, rule)
     return nearest_engine(name, version or "")
 

@@ -373,6 +373,8 @@ def gpu_named(name: str) -> Gpu:
         found = of if of and abs(float(memory[1]) * 2.0**30 / GPUS[of].memory - 1.0) <= _NEAR else None
     if found is None:
         near = get_close_matches(_plain(name), _BY_NAME, n=1)
-        hint = f"did you mean {_BY_NAME[near[0]]!r} ({GPUS[_BY_NAME[near[0]]].memory / 1e9:.0f} GB)? " if near else ""
-        raise ParameterError("gpu", name, f"is not known: {hint}known are {', '.join(GPUS)}")
+        if near:
+            like = GPUS[_BY_NAME[near[0]]]
+            raise ParameterError("gpu", name, f"is not known; did you mean {like.name!r} ({like.memory / 1e9:.0f} GB)?")
+        raise ParameterError("gpu", name, f"is not known: known are {', '.join(GPUS)}")
     return GPUS[found]

@@ -327,7 +327,8 @@ class Wire:
         if isinstance(error, TimeoutError):
             return EngineTimeoutError(f"{self._who}: silent for {limit:g} s {when} (--timeout)")
         if isinstance(error, aiohttp.ClientConnectorError):
-            return BrokenOffError(f"{self._who}: unreachable: {reason}")
+            refused = isinstance(error.os_error, ConnectionRefusedError)
+            return BrokenOffError(f"{self._who}: unreachable: {'connection refused' if refused else reason}")
         return BrokenOffError(f"{self._who}: broke the connection {when}: {reason}")
 
     def _check(self, response: aiohttp.ClientResponse, page: str) -> None:

@@ -52,7 +52,8 @@ class Compared:
             f"{1e3 * number:.2f} ms" if self.unit else f"{number:.3f}"
             for number in (self.seen, band.value, band.low, band.high)
         )
-        moved = f"{min(self.evidence, 0.99):.0%} of an alarm" if self.at is None else f"moved (window {self.at})"
+        near = f"{100 * min(self.evidence, 0.99):.0f} % of an alarm"
+        moved = near if self.at is None else f"moved (window {self.at})"
         return [self.what, seen, f"{value} [{low}, {high}]", f"{self.n}", moved]
 
 
@@ -89,7 +90,7 @@ class Drift:
         verdict = f"Moved from the predictions of {self.profile}: {moved}." if moved else ""
         coverage = (
             f"Over {self.n_windows} {'window' if self.n_windows == 1 else 'windows'}; the probability of any "
-            f"alarm while everything is as predicted is at most {self.false_alarm:.0%}."
+            f"alarm while everything is as predicted is at most {100 * self.false_alarm:.0f} %."
         )
         cells = table(["", "seen", "predicted", "n", ""], [one.cells() for one in self.compared])
         notes = "".join(f"\n- {note}" for note in self.notes)

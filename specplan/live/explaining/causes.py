@@ -150,7 +150,7 @@ def _other_k(window: Window, acceptance: Acceptance, depth: Depth, share: float)
     return Cause(
         name="k too large" if best < now else "k too small",
         saves=_saved(depth.gain, share),
-        why=f"k = {now}; the last position is accepted in {rate:.0%} of the rounds; k = {best} is best",
+        why=f"k = {now}; the last position is accepted in {100 * rate:.0f} % of the rounds; k = {best} is best",
         flags=flags_of(window, best),
         sure=depth.gain.low >= _SURE,
     )
@@ -182,11 +182,11 @@ def _cache(window: Window, time: RoundTime, answer: AnswerTime, cache_lost: floa
     ends = (lost.low, lost.value + waits, min(lost.high + waits, 1.0))
     how = "preemptions from the longest gaps, plus time in the queue"
     saves = spanned(ends, lost.stderr, window.preempted, how)
-    usage = f", {window.cache_usage:.0%} of the cache in use" if math.isfinite(window.cache_usage) else ""
+    usage = f", {100 * window.cache_usage:.0f} % of the cache in use" if math.isfinite(window.cache_usage) else ""
     each = window.preempted / max(window.answers, 1.0)
     why = f"{window.preempted:.0f} requests lost their place ({each:.2g} per answer){usage}"
     if cache_lost >= 0.01:
-        why += f", speculation took {cache_lost:.0%} of it"
+        why += f", speculation took {100 * cache_lost:.0f} % of it"
     length = window.prompt_tokens + window.answer_tokens
     fit = math.isfinite(window.cache_tokens) and length > 0.0  # answers of full length
     places = max(int(window.cache_tokens / length), 1) if fit else "lower"

@@ -55,6 +55,8 @@ class Point:
     """Seconds of an answer for a token of it; None where they are not reported."""
     prompt: float = math.nan
     """Mean tokens of a prompt; NaN where it is not known."""
+    models: frozenset[str] = frozenset()
+    """Names of the models that it serves; empty where it does not report them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,13 +175,13 @@ def _by_points(
         fixed = rng.uniform(0.0, most_fixed, DRAWS) * added
         drafts = (plain + fixed)[:, None] + ((added - fixed) / k)[:, None] * ks
         notes.append(
-            f"up to {most_fixed:.0%} of the time that speculation adds to a round is taken as fixed: a --baseline with "
+            f"up to {100 * most_fixed:.0f} % of what speculation adds to a round is taken as fixed: a --baseline with "
             "another k would measure it"
         )
     few = bool(rows <= _WIDE)
     notes.append(
         f"the drafting part of the time that speculation adds is not measured: with {'few' if few else 'many'} rows in"
-        f" a pass at least {1.0 - _WIDENING[few]:.0%} is assumed; names (--target, --draft, --gpu) narrow it"
+        f" a pass at least {100 * (1.0 - _WIDENING[few]):.0f} % is assumed; names (--target, --draft, --gpu) narrow it"
     )
     return Costs(
         seconds=np.maximum(np.where(ks > 0.0, drafts, plain[:, None]), 1e-9),

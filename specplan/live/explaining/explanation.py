@@ -68,6 +68,8 @@ class Explanation:
     """Measurements that would narrow the intervals."""
     unlike: str
     """How the load of a baseline differs, so that it tells little; empty where none does."""
+    renamed: str
+    """Under which name a baseline serves its model, if that is another name than this server's; else empty."""
     notes: tuple[str, ...]
 
 
@@ -148,6 +150,7 @@ def explained(
         requests=max(math.ceil(whole.answers * (committed.relative_half_width / _PRECISE) ** 2), _LEAST_REQUESTS),
         missing=tuple(_missing(whole, way, assumed, readings)),
         unlike=_unlike(whole, baselines),
+        renamed=_renamed(whole, baselines),
         notes=tuple(dict.fromkeys((*_notes(whole, accepted, time, depth), *assumed))),
     )
 
@@ -163,6 +166,7 @@ def point_of(baseline: Window, chunk: int = CHUNK) -> Point:
         spec=baseline.spec,
         answer_s=_answer_s(baseline, time.whole.relative_half_width),
         prompt=baseline.prompt_tokens,
+        models=baseline.models,
     )
 
 
@@ -174,6 +178,13 @@ def _unlike(whole: Window, baselines: Sequence[Point]) -> str:
         ):
             if abs(had - has) > _ALIKE * has:
                 return f"{point.source} had {had:g} {what}, this server {has:g}: measure it at the same load"
+    return ""
+
+
+def _renamed(whole: Window, baselines: Sequence[Point]) -> str:
+    for point in baselines:
+        if point.models and whole.models and point.models != whole.models:
+            return f"it serves {', '.join(sorted(point.models))}, this server {', '.join(sorted(whole.models))}"
     return ""
 
 

@@ -167,14 +167,17 @@ class KTable:
 
 
 def k_table(plan: NamesPlan) -> KTable | None:
-    """Return what each k loses at the loads of the curve and of the plan; None where no tokens are drafted."""
+    """Return what each k loses at the loads of the curve and of the plan; None where no tokens are drafted.
+
+    Of arrivals without a curve no answers at once are known: None.
+    """
     drafting = _drafting(plan)
-    if not drafting:
+    answers = tuple(sorted({*plan.curve.answers, *(load.concurrency for load, _ in plan.loads if load.concurrency)}))
+    if not drafting or not answers:
         return None
     option = drafting[0][1]
     token, arrangement = option.configuration.token, option.arrangement
     assert token is not None
-    answers = tuple(sorted({*plan.curve.answers, *(load.concurrency for load, _ in plan.loads if load.concurrency)}))
     by_load = [plan.depths.losses(token, arrangement.split, -(-n // arrangement.replicas)) for n in answers]
     ks = tuple(plan.depths.ks(token))
     return KTable(option=option, answers=answers, ks=ks, losses=tuple(zip(*by_load, strict=True)))

@@ -156,7 +156,7 @@ def by_load(plan: LoadPlan) -> str:
         ("load", [load for load, _ in best]),
         ("best", [plan.simulator.name_of(row.option.configuration) for _, row in best]),
         *((name, [str(one.get(name, "–")) for one in known]) for name in ("k1", "k", "k2")),
-        ("gain", [f"{r.gain.value:.2f}" if r.option.configuration == PLAIN else between(r.gain) for _, r in best]),
+        ("gain", [_gain(row) for _, row in best]),
         ("tokens/s", [f"{row.tokens_per_s:.0f}" for _, row in best]),
         ("answer s", [words.median_and_90th(row, "seconds", 1.0) for _, row in best]),
         ("$/M tokens", [words.dollars_each(plan, row)[0] for _, row in best]),
@@ -165,7 +165,15 @@ def by_load(plan: LoadPlan) -> str:
     return narrow(columns, long=1)
 
 
+def _gain(row: LoadRow) -> str:
+    """The gain with its interval; a dash where plain decoding cannot keep up with the arrivals."""
+    if row.option.configuration == PLAIN:
+        return f"{row.gain.value:.2f}"
+    return between(row.gain) if math.isfinite(row.gain.value) else "–"
+
+
 def _below(plan: NamesPlan) -> Iterator[str]:
+    yield from (*words.waiting(plan), *words.unused(plan))
     yield from (f"Assumed: {one.text}." for one in words.assumed_by_plan(plan))
     yield from filter(None, [words.one_k(plan), words.policies(plan), *words.by_prompts(plan, ending=True)])
     widest = {name: part for _, rows in plan.loads for name, part in rows[0].errors.items() if part > 0.0}

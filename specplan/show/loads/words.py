@@ -43,7 +43,9 @@ __all__ = [
     "policies",
     "switch_off",
     "title",
+    "unused",
     "verdict",
+    "waiting",
 ]
 
 
@@ -161,6 +163,30 @@ def switch_off(plan: LoadPlan) -> str:
     return f"{sentence} At {' and '.join(unsure)} the interval includes a loss: measure before you rely on it."
 
 
+def waiting(plan: LoadPlan) -> Iterator[str]:
+    """Yield at which loads answers wait under the best option, for what, and what would help."""
+    helps = {
+        "cache full": "room in the cache; more GPUs, --cache fp8 or a smaller --context give more",
+        "places": "one of the --max-num-seqs places",
+    }
+    for limit, what in helps.items():
+        if at := [load.text for load, rows in plan.loads if rows[0].limit == limit]:
+            yield f"Load {' and '.join(at)}: answers wait for {what}."
+
+
+def unused(plan: NamesPlan) -> Iterator[str]:
+    """Yield at which loads the best option leaves GPUs without work."""
+    given = plan.deployment.gpus
+    idle: dict[tuple[int, int], list[str]] = {}
+    for load, rows in plan.loads:
+        where = rows[0].option.arrangement
+        idle.setdefault((given - where.gpus, where.gpus_of_copy), []).append(load.text)
+    for (n, copy), at in idle.items():
+        if n:
+            does = "idles" if n == 1 else "idle"
+            yield f"Load {' and '.join(at)}: {n} of the {given} GPUs {does}; a copy takes {copy}."
+
+
 def one_k(plan: NamesPlan) -> str:
     """Return what one k for all loads would lose; empty where all have the same one, or none."""
     drafting = {rows[0].option.configuration.k2 for _, rows in plan.loads if rows[0].option.configuration.k2 > 1}
@@ -185,7 +211,7 @@ def policies(plan: NamesPlan) -> str:
     gains = []
     for load, rows in plan.loads:
         best = rows[0].option.configuration
-        if best.least:
+        if best.least and math.isfinite(rows[0].gain.value):
             alike = [row.gain.value for row in rows if row.option.configuration.token == best.token][1:2]
             fixed = [f"best fixed k {gain:.2f}" for gain in alike]
             gains.append(", ".join([f"{load.text}: adaptive {rows[0].gain.value:.2f}", *fixed, "none 1"]))
@@ -286,6 +312,10 @@ def _of_tokens(beliefs: Beliefs, deployment: Deployment, configuration: Configur
     below, above = (math.hypot(*(one - value for one in both)) for both in ends)  # errors of both beliefs, in squares
     low, high = max(value - below, 1.0), min(value + above, float(k2))
     drafter, source = drafter_name(deployment, token), beliefs.source(token)
+    known = deployment.acceptance.get(drafter)
+    if known is not None and known.drafted is not None and (n := len(known.per_position)) < k2 - 1:
+        further = f"position {k2 - 1} is" if n == k2 - 2 else f"positions {n + 1} to {k2 - 1} are"
+        source += f"; {further} assumed to be accepted as often as position {n}, without an interval for it"
     yield Assumed(drafter=drafter, k=k2 - 1, value=value, low=low, high=high, source=source)
 
 

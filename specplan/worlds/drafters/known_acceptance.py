@@ -113,7 +113,7 @@ def _number(text: str, match: re.Match[str]) -> KnownAcceptance:
     if k is not None:
         raise ParameterError("acceptance", text, "must have @k with tokens per round or metrics only, not with a rate")
     if not 0.0 <= value <= 1.0:
-        rule = "must be a rate per token in [0, 1]; tokens per round are said so: eagle3=2.6/round"
+        rule = "must be a rate per token in [0, 1]; tokens per round are written eagle3=2.6/round"
         raise ParameterError("acceptance", text, rule)
     return KnownAcceptance(per_position=(value,), source=f"given as {value:g} per token")
 

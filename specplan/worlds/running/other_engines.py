@@ -64,11 +64,11 @@ def sglang_command(
     deployment: Deployment,
     configuration: Configuration,
     models: tuple[str, str],
-    schedule: Schedule,
+    schedule: Schedule | None,
     arrangement: Arrangement,
     sequences: int,
 ) -> str:
-    """Return the command of a server.
+    """Return the command of a server, for plain decoding without a schedule or an algorithm of SGLang's.
 
     Parameters
     ----------
@@ -86,6 +86,8 @@ def sglang_command(
     words += ["--ep", str(parallel.ep)] if parallel.ep > 1 else []
     words += ["--quantization", "fp8"] if model.quantised_on_loading else []
     words += ["--kv-cache-dtype", "fp8_e4m3"] if model.precision.cache == "fp8" else []
+    if schedule is None or not algorithm:
+        return shlex.join(words)
     words += ["--speculative-algorithm", algorithm]
     if drafter:
         words += ["--speculative-draft-model-path", drafter]

@@ -101,16 +101,26 @@ def settings_of(
         _served_name(deployment.target),
         "" if drafter is None or drafter.facts.in_target else _served_name(drafter),
     )
-    file = None
-    if deployment.engine.name == "trtllm" and not steps and arrangement.pp == 1:
-        file = trtllm_file(deployment, configuration, models[1], schedule)
+    engine, of_one = deployment.engine.name, not steps and arrangement.pp == 1
+    file = trtllm_file(deployment, configuration, models[1], schedule) if engine == "trtllm" and of_one else None
+    algorithm = "" if file is not None or not of_one else sglang_algorithm(deployment, configuration.token)
+    if arrangement.dp > 1 and algorithm == "DSPARK":  # sgl-project/sglang#37301
+        notes.append("SGLang has no DSpark with copies of attention")
+        algorithm = ""
+    in_sglang = of_one and (configuration.token is None or bool(schedule is not None and algorithm))
+    adaptive = sglang_adaptive(schedule) if schedule is not None and algorithm.startswith("EAGLE") else None
     if file is not None:
         servers = enumerate(_servers(deployment, arrangement, steps=False), _FIRST_PORT)
         commands = [_trtllm(deployment, server, port, sequences) for port, server in servers]
         notes = ["TensorRT-LLM 1.4 or later; trtllm.json holds the settings below the commands"]
         file |= {"enable_attention_dp": True} if arrangement.dp > 1 else {}
-    elif deployment.engine.name != "vllm":
-        notes.append(f"planned with what {deployment.engine.name} takes; the commands start vLLM")
+    elif engine == "sglang" and in_sglang:
+        servers = enumerate(_servers(deployment, arrangement, steps=False), _FIRST_PORT)
+        command = sglang_command(deployment, configuration, models, schedule, arrangement, sequences)
+        commands = [f"{_devices(server.devices)} {command} --port {port}" for port, server in servers]
+        notes = [_since(algorithm, adaptive)] if algorithm else []
+    elif engine != "vllm":
+        notes.append(f"planned with what {engine} takes; the commands start vLLM")
     made = file is None  # TensorRT-LLM takes weights as they are
     served = [deployment.target, *(one for one in (deployment.draft, deployment.judge) if steps and one is not None)]
     for one in served:
@@ -122,15 +132,9 @@ def settings_of(
     notes += [f"--trust-remote-code runs code from the repository of {name}: read it first" for name in hub]
     if arrangement.replicas > 1:
         notes.append(f"{arrangement.replicas} copies: deal the answers out evenly to their ports")
-    adaptive = None
-    algorithm = "" if file is not None else sglang_algorithm(deployment, configuration.token)
-    if arrangement.dp > 1 and algorithm == "DSPARK":  # sgl-project/sglang#37301
-        notes.append("SGLang has no DSpark with copies of attention")
-    elif schedule is not None and algorithm and arrangement.pp == 1:
-        adaptive = sglang_adaptive(schedule) if algorithm.startswith("EAGLE") else None
+    if engine != "sglang" and schedule is not None and algorithm:
         commands.append(sglang_command(deployment, configuration, models, schedule, arrangement, sequences))
-        table = "; adaptive.json holds the table below it" if adaptive is not None else ""
-        notes.append(f"SGLang ({SGLANG_SINCE[algorithm]} or later) instead of vLLM: the last command{table}")
+        notes.append(f"instead of vLLM the last command: {_since(algorithm, adaptive)}")
     judge = _FIRST_PORT + 2 if deployment.judge is not None else _FIRST_PORT  # of the first copy
     ports = {"target": _FIRST_PORT, "draft": _FIRST_PORT + 1, "judge": judge}
     client = step_client(configuration, **ports) if steps else None
@@ -139,6 +143,16 @@ def settings_of(
     return Settings(
         commands=tuple(commands), schedule=schedule, adaptive=adaptive, trtllm=file, client=client, notes=tuple(notes)
     )
+
+
+def _since(algorithm: str, adaptive: Mapping[str, Any] | None) -> str:
+    """Say which SGLang a command needs, and where its table is."""
+    table = "; adaptive.json holds the table below the commands" if adaptive is not None else ""
+    return f"SGLang {SGLANG_SINCE[algorithm]} or later{table}"
+
+
+def _devices(gpus: Iterable[int]) -> str:
+    return f"CUDA_VISIBLE_DEVICES={','.join(map(str, gpus))}"
 
 
 def _later_versions(deployment: Deployment, configuration: Configuration) -> Iterator[str]:
@@ -303,7 +317,7 @@ def _trtllm(deployment: Deployment, server: _Server, port: int, sequences: int) 
     words += ["--ep_size", str(parallel.ep)] if parallel.ep > 1 else []
     words += ["--max_seq_len", str(deployment.context), "--max_batch_size", str(-(-sequences // parallel.dp))]
     words += ["--extra_llm_api_options", "trtllm.json"]
-    return f"CUDA_VISIBLE_DEVICES={','.join(map(str, server.devices))} {shlex.join(words)}"
+    return f"{_devices(server.devices)} {shlex.join(words)}"
 
 
 def vllm_command(
@@ -318,7 +332,7 @@ def vllm_command(
     further = [] if share is None else ["--gpu-memory-utilization", f"{share:g}"]
     further += ["--enable-prefix-caching"] if cached else []
     further += [] if config is None else ["--speculative-config", json.dumps(config)]
-    return f"CUDA_VISIBLE_DEVICES={','.join(map(str, gpus))} {shlex.join([*words, *further])}"
+    return f"{_devices(gpus)} {shlex.join([*words, *further])}"
 
 
 def step_client(configuration: Configuration, max_step_tokens: object = 100, **ports: int) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def test_a_version_that_is_not_priced_is_refused_with_those_that_are(version: st
     with pytest.raises(ParameterError) as caught:
         engine_named("vllm", version)
     assert str(caught.value) == (
-        f"vllm version={version!r} is not priced: priced are 0.11.1, 0.12.0, 0.16.0, 0.17.0, 0.18.0 and later; "
+        f"vllm version={version!r} has no known times: known are 0.11.1, 0.12.0, 0.16.0, 0.17.0, 0.18.0 and later; "
         "without a version, 0.18.0"
     )
 

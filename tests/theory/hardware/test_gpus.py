@@ -79,6 +79,6 @@ def test_every_gpu_is_found_by_its_own_name() -> None:
     ("said", "near"), [("L40S 24GB", "NVIDIA L40S' (48 GB)"), ("H100 40GB", "NVIDIA A100 SXM 40GB' (43 GB)")]
 )
 def test_another_memory_is_another_gpu(said: str, near: str) -> None:
-    with pytest.raises(ParameterError, match="is not known: did you mean") as caught:
+    with pytest.raises(ParameterError, match="is not known; did you mean") as caught:
         gpu_named(said)
     assert near in str(caught.value)

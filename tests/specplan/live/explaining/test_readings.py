@@ -250,3 +250,12 @@ def test_vllm_counts_under_the_names_that_are_read() -> None:
     assert {_USAGE["vllm"], "vllm:cache_config_info"} <= written
     spec = ("drafts", "draft_tokens", "accepted_tokens", "accepted_tokens_per_pos")
     assert {f"vllm:spec_decode_num_{name}" for name in spec} <= written
+
+
+def test_a_baseline_whose_model_has_another_name_is_asked_about() -> None:
+    plain = exposition(PLAIN, 60)
+    other = re.sub('model_name="[^"]*"', 'model_name="another"', plain)
+    assert other != plain
+    asked = "Is the baseline of the same model? It serves another, this server "
+    for page, said in ((other, True), (plain, False)):
+        assert (asked in explain([BEFORE, AFTER], baseline=[page]).text().replace("\n", " ")) == said

@@ -1,6 +1,7 @@
 """Statements about loads and prompts: each says what its table says, and no two contradict."""
 
 import re
+from pathlib import Path
 
 import pytest
 from deployments import arrangement_of, deployment, head_of, own_layers
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sim.configuration import PLAIN, Configuration
+from specplan.api.planning import plan_models
 from specplan.planning.loads.limits import LIMITS, runs_out
 from specplan.planning.loads.load_plan import NamesPlan, plan_loads
 from specplan.planning.loads.options import pays
@@ -168,3 +170,32 @@ def test_plans_in_which_plain_decoding_is_best_tell_at_which_prompts_it_is_not(k
     for turn in found.turns:
         shorter, longer = max(n for n in found.gains if n <= turn), min(n for n in found.gains if n > turn)
         assert pays(found.gains[shorter]) != pays(found.gains[longer])
+
+
+def test_the_first_screen_says_which_gpus_idle_and_at_which_loads_answers_wait() -> None:
+    sizes = {"gpu": "H100", "gpus": 3, "context": 40960, "answer_tokens": 1000, "no_curve": True}
+    screen = plan_models("Qwen/Qwen3-8B", methods=["ngram"], concurrency=[1, 64], **sizes).text()
+    assert "\nLoad 1: 1 of the 3 GPUs idles; a copy takes 2.\n" in screen
+    assert "\nLoad 64: answers wait for room in the cache; more GPUs, --cache fp8 or a smaller" in screen
+
+
+def test_arrivals_that_plain_decoding_cannot_serve_have_no_gain() -> None:
+    found = plan_models("Qwen/Qwen3-8B", methods=["eagle3"], rate=0.5, no_curve=True)
+    assert "plain decoding cannot keep up" in found.text()
+    for screen in (found.text(), found.text(verbose=True)):
+        assert not re.search(r"\binf\b", screen)
+    assert found.plain()["k_table"] is None, "nobody said how many answers are in flight at once"
+
+
+def test_positions_that_were_not_measured_are_said_to_be_assumed(tmp_path: Path) -> None:
+    file = tmp_path / "own.csv"
+    file.write_text("position,unconditional\n1,0.9\n2,0.81\n")
+    for k, said in (
+        (2, "2 positions of own.csv"),
+        (3, "; position 3 is assumed"),
+        (5, "; positions 3 to 5 are assumed"),
+    ):
+        found = plan_models("Qwen/Qwen3-8B", methods=["eagle3"], acceptance=[f"eagle3={file}"], k=str(k), no_curve=True)
+        screen = " ".join(found.text().split())
+        assert said in screen
+        assert ("assumed to be accepted" in screen) == (k > 2)

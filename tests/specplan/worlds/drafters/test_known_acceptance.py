@@ -72,7 +72,7 @@ test_what_is_no_acceptance_is_one_line = refused(
     lambda text: known_acceptances([text]),
     ("0.7", "must say of which method it is"),
     ("mtp=", "must be METHOD="),
-    ("mtp=1.7", r"must be a rate per token in \[0, 1\]; tokens per round are said so"),
+    ("mtp=1.7", r"must be a rate per token in \[0, 1\]; tokens per round are written"),
     ("mtp=-0.1", "must be a rate per token"),
     ("mtp=nan", "must be a rate per token"),
     ("mtp=0.7@3", "must have @k with tokens per round"),

@@ -176,6 +176,16 @@ def test_sglang_is_started_with_the_target_s_own_layers_where_it_is_planned_for(
     assert {n: one["candidate_steps"] for n, one in table.items()} == {"1": [1, 3], "16": [1], "64": [0]}
 
 
+def test_a_plan_for_sglang_starts_a_server_of_sglang_for_each_copy() -> None:
+    wanted = deployment(head=head_of("Qwen/Qwen3-8B"), gpus=4, engine=engine_named("sglang"))
+    for configuration in (Configuration.parse("eagle k2=4"), Configuration(method="autoregressive")):
+        found = made(wanted, configuration, Arrangement(tp=2, replicas=2))
+        servers = [command.split(" python -m sglang.launch_server ") for command in found.commands]
+        assert [gpus for gpus, _ in servers] == ["CUDA_VISIBLE_DEVICES=0,1", "CUDA_VISIBLE_DEVICES=2,3"]
+        assert [words[-11:] for _, words in servers] == ["--port 8000", "--port 8001"]
+        assert not any("vLLM" in note for note in found.notes)
+
+
 def test_sglang_is_started_in_the_formats_and_with_the_places_of_the_plan() -> None:
     """Not told, SGLang speculates on 48 requests at once, over all copies of attention, in the published formats."""
     wanted = deployment(head=head_of("Qwen/Qwen3-8B"))
