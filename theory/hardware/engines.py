@@ -44,6 +44,8 @@ class EngineConstants:
     name: str
     version: str
     """The first that they hold for."""
+    mixtures: frozenset[str] = frozenset()
+    """Architectures of mixtures that tell them; empty: others are not slower."""
     until: str = ""
     """Latest release series that was measured; empty for all but an engine's last entry."""
     norm_s: float
@@ -117,6 +119,10 @@ class EngineConstants:
             return self
         return replace(self, verified_s=self.of_block_s)
 
+    def is_new_to(self, architecture: str) -> bool:
+        """Return whether a mixture of an architecture may be slower than those that tell the constants."""
+        return bool(self.mixtures) and architecture not in self.mixtures
+
     def kept_states(self, round_tokens: int) -> float:
         """Return the copies of its layers' states that a sequence keeps, [-], with so many tokens a round, 0: plain."""
         return max(1.0, self.states + round_tokens)
@@ -170,11 +176,13 @@ _sglang = partial(
     tree_s=_TREE_S,
     ungraphed_s=4.0e-4,
     prompt_rows=0.0,
-    # Medians of twelve, four and three models: how much longer than others the iterations take that read a prompt of
-    # some hundred tokens, per layer (the cookbook; sgl-project/sglang#12160 times one of a single token, #34299 prompts
-    # of 129 to 2,049 that take the same). Builds of July 2026 and later have graphs for some models' short prompts.
+    # Medians of twelve, four and four models: how much longer than others the iterations take that read a prompt of some
+    # hundred tokens, per layer (the cookbook; sgl-project/sglang#12160 times one of a single token, #34299 prompts of
+    # 129 to 2,049 that take the same). Builds since July 2026 have graphs for short prompts of some models.
     launches=Launches(attention=1.0e-3, latent=1.5e-3, sparse=1.5e-3, states=1.9e-3),
 )
+_MIXTURES: Final = frozenset({"bailing_moe_v2", "deepseek_v3", "kimi_k2", "llama4_text", "qwen3_moe"})
+"""Of SpecBundle and aiconfigurator's table."""
 _PRICED: Final = (
     _vllm(
         version="0.11.1",
@@ -227,9 +235,13 @@ _PRICED: Final = (
     ),
     # Fitted to tokens per second of four mixtures in bf16 on B200 in versions 0.5.6 and 0.5.8 (SGLang's cookbook); what
     # Llama-3.1-8B (0.5.6) and DeepSeek-R1 tell is below. Their sums were not fused yet but DeepSeek's and gpt-oss's.
-    _sglang(version="0.5.6", general_s=6.0e-5),
+    _sglang(
+        version="0.5.6",
+        general_s=6.0e-5,
+        mixtures=_MIXTURES | {"glm4_moe", "gpt_oss", "qwen3_next"},
+    ),
     # experts in bf16 have TensorRT-LLM's kernels there
-    _sglang(version="0.5.9", until="0.5", fused_sums="Blackwell"),
+    _sglang(version="0.5.9", until="0.5", fused_sums="Blackwell", mixtures=_MIXTURES),
 )
 ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
     {(one.name, one.version): one for one in _PRICED}

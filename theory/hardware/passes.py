@@ -80,6 +80,8 @@ class PassModel:
     precision: Precision = field(default_factory=Precision)
     parallel: Parallel = field(default_factory=Parallel)
     engine: EngineConstants = field(default_factory=lambda: engine_named("vllm"))
+    is_new: bool = False
+    """Whether no rows of its architecture tell the engine's constants, where that matters."""
     measured: OperatorSource | None = None
     """Operators measured one by one, whose seconds are added up; None: those of the GPU's fitted constants."""
 
