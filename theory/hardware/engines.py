@@ -176,9 +176,9 @@ _sglang = partial(
     tree_s=_TREE_S,
     ungraphed_s=4.0e-4,
     prompt_rows=0.0,
-    # Medians of twelve, four and four models: how much longer than others the iterations take that read a prompt of some
-    # hundred tokens, per layer (the cookbook; sgl-project/sglang#12160 times one of a single token, #34299 prompts of
-    # 129 to 2,049 that take the same). Builds since July 2026 have graphs for short prompts of some models.
+    # Medians of twelve, four and four models: how much longer than others the iterations take that read a prompt of
+    # some hundred tokens, per layer (the cookbook; sgl-project/sglang#12160 times one of a single token, #34299 prompts
+    # of 129 to 2,049 that take the same). Builds since July 2026 have graphs for short prompts of some models.
     launches=Launches(attention=1.0e-3, latent=1.5e-3, sparse=1.5e-3, states=1.9e-3),
 )
 _MIXTURES: Final = frozenset({"bailing_moe_v2", "deepseek_v3", "kimi_k2", "llama4_text", "qwen3_moe"})
