@@ -35,6 +35,8 @@ class Launches:
     sparse: float = 0.0
     """Of sparse latent attention, and of DeepSeek-V4's."""
     states: float = 0.0
+    experts: float = 0.0
+    """Those of experts, besides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,10 +178,11 @@ _sglang = partial(
     tree_s=_TREE_S,
     ungraphed_s=4.0e-4,
     prompt_rows=0.0,
-    # Medians of twelve, four and four models: how much longer than others the iterations take that read a prompt of
+    # Medians of nine, four and four mixtures: how much longer than others the iterations take that read a prompt of
     # some hundred tokens, per layer (the cookbook; sgl-project/sglang#12160 times one of a single token, #34299 prompts
-    # of 129 to 2,049 that take the same). Builds since July 2026 have graphs for short prompts of some models.
-    launches=Launches(attention=1.0e-3, latent=1.5e-3, sparse=1.5e-3, states=1.9e-3),
+    # of 129 to 2,049 that take the same). More than 0.5 ms in dense layers would slow Llama-3.1-8B in aiconfigurator's
+    # table; Qwen3-4B with SGLang's kernels takes 0.46 (wejoncy/sfllm#46). Builds since 0.5.10 have graphs for some.
+    launches=Launches(attention=5.0e-4, latent=1.0e-3, sparse=1.0e-3, states=1.4e-3, experts=5.0e-4),
 )
 _MIXTURES: Final = frozenset({"bailing_moe_v2", "deepseek_v3", "kimi_k2", "llama4_text", "qwen3_moe"})
 """Of SpecBundle and aiconfigurator's table."""

@@ -99,7 +99,7 @@ class PassModel:
         reading = self.engine.ungraphed_s + recurrent * self.engine.recurrent_prompt_s
         object.__setattr__(self, "_between_s", self._between() + recurrent * self.engine.recurrent_s)
         object.__setattr__(self, "_reading_s", reading)
-        launching = sum(group.count * _launch(self.engine.launches, group.attention) for group in self.shape.layers)
+        launching = sum(group.count * _launch(self.engine.launches, group) for group in self.shape.layers)
         object.__setattr__(self, "_launching_s", launching)
 
     def seconds(self, work: Work) -> float:
@@ -332,13 +332,14 @@ class PassModel:
         )
 
 
-def _launch(launches: Launches, mixer: Mixer) -> float:
+def _launch(launches: Launches, layer: Layers) -> float:
     """What the host takes to start the kernels of a layer, s."""
+    mixer, experts = layer.attention, launches.experts if isinstance(layer.feed_forward, Experts) else 0.0
     if isinstance(mixer, Recurrent):
-        return launches.states
+        return launches.states + experts
     if isinstance(mixer, CompressedAttention) or (isinstance(mixer, LatentAttention) and mixer.selection is not None):
-        return launches.sparse
-    return launches.latent if isinstance(mixer, LatentAttention) else launches.attention
+        return launches.sparse + experts
+    return (launches.latent if isinstance(mixer, LatentAttention) else launches.attention) + experts
 
 
 def _attending(work: Work) -> list[tuple[float, float, float, bool]]:
