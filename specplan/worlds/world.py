@@ -61,6 +61,7 @@ def passes_of(deployment: Deployment, model: ServedModel, split: Split) -> tuple
         precision=model.precision,
         parallel=parallel_of(model, split),
         engine=deployment.engine,
+        is_new=deployment.engine.is_new_to(model.facts.architecture),
     )
     return with_operators(passes, deployment.operators)
 

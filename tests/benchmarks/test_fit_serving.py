@@ -15,10 +15,12 @@ TAKEN = {
     ("vllm 0.12.0", "norm_s"), ("vllm 0.16.0", "norm_s"), ("vllm 0.17.0", "norm_s"), ("trtllm 0.21.0", "norm_s"),
     ("trtllm 1.2.0", "norm_s"), ("trtllm 1.2.0", "sequence_s"), ("trtllm 1.2.0", "ungraphed_s"),
     ("trtllm 1.2.0 Blackwell", "norm_s"), ("sglang 0.5.6", "norm_s"), ("sglang 0.5.6", "expert_norm_s"),
-    ("sglang 0.5.6", "ungraphed_s"),
+    ("sglang 0.5.6", "ungraphed_s"), ("sglang 0.5.9", "norm_s"), ("sglang 0.5.9", "expert_norm_s"),
+    ("sglang 0.5.9", "sequence_s"), ("sglang 0.5.9", "ungraphed_s"),
 }  # fmt: skip
 """Constants that no row of the version tells, taken from another version as `theory.hardware.engines` says;
-TensorRT-LLM's on Hopper, per sequence and outside graphs, from Blackwell; and SGLang's, of which rounds tell more."""
+TensorRT-LLM's on Hopper, per sequence and outside graphs, from Blackwell; and SGLang's, of which rounds tell more, and
+each version was measured with one model."""
 
 
 @pytest.fixture(scope="module")

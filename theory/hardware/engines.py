@@ -17,10 +17,26 @@ from typing import Final, Literal
 
 from theory.errors import ParameterError
 
-__all__ = ["BLACKWELL", "ENGINES", "EngineConstants", "engine_named", "is_priced", "nearest_engine"]
+__all__ = ["BLACKWELL", "ENGINES", "EngineConstants", "Launches", "engine_named", "is_priced", "nearest_engine"]
 
 BLACKWELL: Final = frozenset({"NVIDIA B200 SXM", "NVIDIA B300 SXM", "NVIDIA GB200", "NVIDIA GB300"})
 """Data-centre GPUs of the Blackwell generation: newer than the engines' tables of tuned kernels for experts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launches:
+    """What the host takes to start the kernels of a layer one by one, s, by what mixes its tokens; 0: not known.
+
+    The GPU waits for it in passes outside graphs, which take no less than all their layers' launches.
+    """
+
+    attention: float = 0.0
+    latent: float = 0.0
+    sparse: float = 0.0
+    """Of sparse latent attention, and of DeepSeek-V4's."""
+    states: float = 0.0
+    experts: float = 0.0
+    """Those of experts, besides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +46,8 @@ class EngineConstants:
     name: str
     version: str
     """The first that they hold for."""
+    mixtures: frozenset[str] = frozenset()
+    """Architectures of mixtures that tell them; empty: others are not slower."""
     until: str = ""
     """Latest release series that was measured; empty for all but an engine's last entry."""
     norm_s: float
@@ -64,9 +82,9 @@ class EngineConstants:
     graphs for single tokens only, s; 0: no server told, and it is `ungraphed_s`."""
     graphed_rows: float = math.inf
     """Tokens of a pass up to which graphs were captured; infinite: all. Commands of plans have 2,048 captured."""
-    launch_s: float = 0.0
-    """What the host takes to start the kernels of a layer one by one, s, in a pass of more than `graphed_rows`: the GPU
-    waits for it. Of DeepSeek-V4's attention, and taken for sparse latent attention; of others nobody measured it."""
+    prompt_rows: float = math.inf
+    """The same of a pass that reads a prompt; 0: SGLang reads every prompt outside graphs."""
+    launches: Launches = Launches()
     of_free: bool = False
     """Whether the cache takes the engine's share of what weights and work leave of a GPU's memory, not of all of it."""
     reserving: bool = False
@@ -84,6 +102,9 @@ class EngineConstants:
     kernel goes on in larger tiles."""
     untuned_small: float = 0.0
     """The same with no more tokens than a GPU has experts, in smaller tiles, [-]."""
+    general_s: float = 0.0
+    """What general kernels for routed experts in bf16 take more per layer on data-centre Blackwell, s, with those that
+    route, sort and sum around them."""
     padding: float = 0.0
     """Rows that are moved with block-wise fp8 experts besides those of tokens, for each expert that a GPU holds: a
     kernel that lays each expert's rows out in blocks of 128 leaves room for 127 more, and passes over all of it."""
@@ -99,6 +120,10 @@ class EngineConstants:
         if method != "block-drafter" or self.of_block_s is None:
             return self
         return replace(self, verified_s=self.of_block_s)
+
+    def is_new_to(self, architecture: str) -> bool:
+        """Return whether a mixture of an architecture may be slower than those that tell the constants."""
+        return bool(self.mixtures) and architecture not in self.mixtures
 
     def kept_states(self, round_tokens: int) -> float:
         """Return the copies of its layers' states that a sequence keeps, [-], with so many tokens a round, 0: plain."""
@@ -132,6 +157,35 @@ _trtllm = partial(
     verified_s=_VERIFIED_S,
     tree_s=_TREE_S,
 )
+_sglang = partial(
+    EngineConstants,
+    name="sglang",
+    # Two families tell these two to 6e-6, 6.5 % off so and with 5.2e-6 and 2.2e-6, which they ask for; gains of the
+    # heads of six models are 5.1 % off so, left out, and 5.5 with the others.
+    norm_s=2.4e-6,
+    expert_norm_s=3.2e-6,
+    # from the cookbook's Qwen3.8-27B on GB300, one answer at a time, and prompts of its pplx-decider-27B
+    recurrent_s=2.0e-5,
+    recurrent_prompt_s=3.3e-4,
+    states=5.0,
+    moved_states=2.0,
+    sequence_s=1.59e-5,
+    # not told apart by batches of up to 8, and more than nothing: else speculation would gain at any batch
+    verified_s=1e-5,
+    apart=True,
+    round_s=9.2e-4,
+    draft_pass_s=5.05e-5,
+    tree_s=_TREE_S,
+    ungraphed_s=4.0e-4,
+    prompt_rows=0.0,
+    # Medians of nine, four and four mixtures: how much longer than others the iterations take that read a prompt of
+    # some hundred tokens, per layer (the cookbook; sgl-project/sglang#12160 times one of a single token, #34299 prompts
+    # of 129 to 2,049 that take the same). More than 0.5 ms in dense layers would slow Llama-3.1-8B in aiconfigurator's
+    # table; Qwen3-4B with SGLang's kernels takes 0.46 (wejoncy/sfllm#46). Builds since 0.5.10 have graphs for some.
+    launches=Launches(attention=5.0e-4, latent=1.0e-3, sparse=1.0e-3, states=1.4e-3, experts=5.0e-4),
+)
+_MIXTURES: Final = frozenset({"bailing_moe_v2", "deepseek_v3", "kimi_k2", "llama4_text", "qwen3_moe"})
+"""Of SpecBundle and aiconfigurator's table."""
 _PRICED: Final = (
     _vllm(
         version="0.11.1",
@@ -164,7 +218,7 @@ _PRICED: Final = (
         # The vLLM blog of 14 August 2026: rounds of DeepSeek-V4-Pro on B300, k = 5 to 7, 16 to 64 answers, leave no
         # room for more; 43 layers of DeepSeek-V4-Flash take 104 ms from the first size without a graph on.
         of_block_s=1e-6,
-        launch_s=2.42e-3,
+        launches=Launches(sparse=2.42e-3),
         graphed_rows=2048.0,
     ),
     # development versions of 2025, measured with gpt-oss; dense layers are those of 1.0.0
@@ -182,29 +236,15 @@ _PRICED: Final = (
         sequence_s=5.2e-6,
         ungraphed_s=8.0e-3,
     ),
-    EngineConstants(
-        name="sglang",
+    # Fitted to tokens per second of four mixtures in bf16 on B200 in versions 0.5.6 and 0.5.8 (SGLang's cookbook); what
+    # Llama-3.1-8B (0.5.6) and DeepSeek-R1 tell is below. Their sums were not fused yet but DeepSeek's and gpt-oss's.
+    _sglang(
         version="0.5.6",
-        until="0.5",
-        # Two families tell these two to 6e-6, 6.5 % off so and with 5.2e-6 and 2.2e-6, which they ask for; gains of the
-        # heads of six models are 5.1 % off so, left out, and 5.5 with the others.
-        norm_s=2.4e-6,
-        expert_norm_s=3.2e-6,
-        # from the cookbook's Qwen3.8-27B on GB300, one answer at a time, and prompts of its pplx-decider-27B
-        recurrent_s=2.0e-5,
-        recurrent_prompt_s=3.3e-4,
-        states=5.0,
-        moved_states=2.0,
-        sequence_s=1.59e-5,
-        # not told apart by batches of up to 8, and more than nothing: else speculation would gain at any batch
-        verified_s=1e-5,
-        apart=True,
-        fused_sums="Blackwell",
-        round_s=9.2e-4,
-        draft_pass_s=5.05e-5,
-        tree_s=_TREE_S,
-        ungraphed_s=4.0e-4,
+        general_s=6.0e-5,
+        mixtures=_MIXTURES | {"glm4_moe", "gpt_oss", "qwen3_next"},
     ),
+    # experts in bf16 have TensorRT-LLM's kernels there
+    _sglang(version="0.5.9", until="0.5", fused_sums="Blackwell", mixtures=_MIXTURES),
 )
 ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
     {(one.name, one.version): one for one in _PRICED}

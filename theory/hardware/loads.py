@@ -43,9 +43,11 @@ class ClosedLoop:
     """Prompt tokens that an iteration reads at most."""
     turns: float = 10.0
     """Requests that follow each other in each place; the first of all places come at once."""
+    looks: float = 1.0
+    """Iterations from one look for new requests to the next (SGLang's ``--scheduler-recv-interval``), >= 1."""
 
     def __post_init__(self) -> None:
-        for name in ("concurrency", "prompt_tokens", "answer_tokens", "chunk_tokens", "turns"):
+        for name in ("concurrency", "prompt_tokens", "answer_tokens", "chunk_tokens", "turns", "looks"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 1.0):
                 raise ParameterError(name, value, "must be finite and >= 1")
@@ -112,7 +114,7 @@ def closed_loop(model: PassModel, loop: ClosedLoop, drafted: Drafted | None = No
     share of its time in which a request decodes,
 
         per token = t(r B) + (B - 1) r p / n,
-        to first token = s + s' B + 1.62 q + (p - q) + 3/2 t + (B - 1) q / turns,
+        to first token = s + s' B + 1.62 q + (p - q) + (1 + looks / 2) t + (B - 1) q / turns,
 
     with ``q`` the part of ``p`` that operators take, and ``r`` is the fixed point of the two: a request that waits for
     its first token does not decode. Of rounds, ``t`` per token is the time of a round over the tokens that it commits.
@@ -121,7 +123,8 @@ def closed_loop(model: PassModel, loop: ClosedLoop, drafted: Drafted | None = No
     """
     context = loop.prompt_tokens + loop.answer_tokens / 2.0
     chunks = math.ceil(loop.prompt_tokens / loop.chunk_tokens)
-    outside = chunks * model.reading_seconds(loop.prompt_tokens / chunks)
+    alone = Work(sequences=0.0, prefill_tokens=loop.prompt_tokens / chunks)
+    outside = chunks * model.parts(alone).ungraphed
     others = loop.concurrency - 1.0
     share = 1.0
     for _ in range(_ROUNDS):
@@ -134,9 +137,10 @@ def closed_loop(model: PassModel, loop: ClosedLoop, drafted: Drafted | None = No
         rows = 1.0 if drafted is None else drafted.k
         prompt, arriving = prompt_seconds(model, loop, running, rows), others * share * tokens / loop.answer_tokens
         most = max(1.0, loop.chunk_tokens / loop.prompt_tokens)
-        group = min(arriving / -math.expm1(-arriving), most) if arriving else 1.0  # prompts of a pass that reads any
+        together = arriving * loop.looks
+        group = min(together / -math.expm1(-together), most) if together else 1.0  # prompts of a pass that reads any
         prompts = arriving / tokens / group * prompt_seconds(model, loop, running, rows, group)
-        first = _REQUEST_S + _CLIENT_S * loop.concurrency + 1.5 * iteration
+        first = _REQUEST_S + _CLIENT_S * loop.concurrency + (1.0 + loop.looks / 2.0) * iteration
         first += prompt + (_OWN - 1.0 + others / loop.turns) * max(0.0, prompt - outside)
         answer = loop.answer_tokens * (decoding + prompts)
         before, share = share, answer / (answer + first)

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
-from theory.hardware.engines import BLACKWELL, EngineConstants, engine_named
+from theory.hardware.engines import BLACKWELL, EngineConstants, Launches, engine_named
 from theory.hardware.formats import FORMATS, Precision
 from theory.hardware.gpu_records import Gpu
 from theory.hardware.mixers.sparse import CompressedAttention
@@ -80,6 +80,8 @@ class PassModel:
     precision: Precision = field(default_factory=Precision)
     parallel: Parallel = field(default_factory=Parallel)
     engine: EngineConstants = field(default_factory=lambda: engine_named("vllm"))
+    is_new: bool = False
+    """Whether no rows of its architecture tell the engine's constants, where that matters."""
     measured: OperatorSource | None = None
     """Operators measured one by one, whose seconds are added up; None: those of the GPU's fitted constants."""
 
@@ -97,8 +99,8 @@ class PassModel:
         reading = self.engine.ungraphed_s + recurrent * self.engine.recurrent_prompt_s
         object.__setattr__(self, "_between_s", self._between() + recurrent * self.engine.recurrent_s)
         object.__setattr__(self, "_reading_s", reading)
-        sparse = sum(group.count for group in self.shape.layers if _is_sparse(group.attention))
-        object.__setattr__(self, "_launching_s", sparse * self.engine.launch_s)
+        launching = sum(group.count * _launch(self.engine.launches, group) for group in self.shape.layers)
+        object.__setattr__(self, "_launching_s", launching)
 
     def seconds(self, work: Work) -> float:
         """Return the time of an iteration, s."""
@@ -160,8 +162,10 @@ class PassModel:
     def _outside_graphs(self, work: Work, computing: float) -> float:
         """What the engine takes for an iteration outside its graphs, which a GPU computes in so many seconds, s."""
         most, decoding = self.engine.graphed_rows, work.sequences * work.tokens
+        if work.prefill_tokens:
+            most = min(most, self.engine.prompt_rows)
         outside = self.reading_seconds(work.prefill_tokens)
-        if (work.tokens > 1.0 and self._single_graphs) or decoding > most:
+        if (work.tokens > 1.0 and self._single_graphs) or decoding > self.engine.graphed_rows:
             outside = max(outside, self.engine.ungraphed_decoding_s or self.engine.ungraphed_s)
         return max(outside, self._launching_s - computing) if work.rows > most else outside
 
@@ -269,10 +273,11 @@ class PassModel:
             padding=self.engine.padding if laid_out else 0.0,
         )
         ep, own_kernels = self.parallel.ep, in_blocks or weights.arithmetic == "fp4"
-        if own_kernels or ep == 1 or self.gpu.name not in BLACKWELL:
+        if own_kernels or self.gpu.name not in BLACKWELL:
             return seconds
         engine = self.engine  # its general kernel takes more than a tuned one
-        return seconds * (1.0 + (engine.untuned if rows > experts.count / ep else engine.untuned_small))
+        untuned = engine.untuned if rows > experts.count / ep else engine.untuned_small
+        return seconds * (1.0 + (untuned if ep > 1 else 0.0)) + engine.general_s
 
     def _sums(self, rows: float, all_rows: float, forward: FeedForward | None) -> float:
         """Seconds of a layer's sums, after the attention and after the feed-forward part.
@@ -327,9 +332,14 @@ class PassModel:
         )
 
 
-def _is_sparse(mixer: Mixer) -> bool:
-    latent = isinstance(mixer, LatentAttention) and mixer.selection is not None
-    return latent or isinstance(mixer, CompressedAttention)
+def _launch(launches: Launches, layer: Layers) -> float:
+    """What the host takes to start the kernels of a layer, s."""
+    mixer, experts = layer.attention, launches.experts if isinstance(layer.feed_forward, Experts) else 0.0
+    if isinstance(mixer, Recurrent):
+        return launches.states + experts
+    if isinstance(mixer, CompressedAttention) or (isinstance(mixer, LatentAttention) and mixer.selection is not None):
+        return launches.sparse + experts
+    return (launches.latent if isinstance(mixer, LatentAttention) else launches.attention) + experts
 
 
 def _attending(work: Work) -> list[tuple[float, float, float, bool]]:

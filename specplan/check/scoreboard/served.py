@@ -19,7 +19,7 @@ from specplan.check.scoreboard.rows import Loaded, Served, Steady
 from specplan.check.scoreboard.score import Choice, Outcome
 from specplan.worlds.model_files import ModelFacts
 from theory.errors import SpecplanError
-from theory.hardware.engines import engine_named, is_priced, nearest_engine
+from theory.hardware.engines import BLACKWELL, engine_named, is_priced, nearest_engine
 from theory.hardware.gpus import gpu_named
 from theory.hardware.half_widths import FIRST_TOKEN, ITERATION, TIME_PER_TOKEN, around, half_width
 from theory.hardware.loads import ClosedLoop, closed_loop
@@ -46,6 +46,8 @@ _WIDE: Final = 0.7
 """95 % half-width of the logarithm where operators are known not to explain a server."""
 _DRAWN: Final = 0.9
 """Mean length over the length named: InferenceX draws lengths evenly from 80 to 100 % of it."""
+_FEW_LOOKS, _LOOKS, _LOADED = 10.0, 30.0, 16.0
+"""Iterations of SGLang between looks for new requests in InferenceX's scripts of B200, up to and from a concurrency."""
 _DRAWN_LENGTHS: Final = frozenset({(1024.0, 1024.0), (1024.0, 8192.0), (8192.0, 1024.0)})
 """Prompt and answer tokens of the runs of InferenceX; the other runs fix them."""
 
@@ -159,8 +161,15 @@ def model_of(row: Loaded) -> PassModel:
 
 def loop_of(row: Loaded) -> ClosedLoop:
     """The requests of a row."""
-    drawn = _DRAWN if (row.isl, row.osl) in _DRAWN_LENGTHS else 1.0
-    return ClosedLoop(concurrency=in_flight(row), prompt_tokens=drawn * row.isl, answer_tokens=drawn * row.osl)
+    is_drawn = (row.isl, row.osl) in _DRAWN_LENGTHS
+    drawn = _DRAWN if is_drawn else 1.0
+    seldom = is_drawn and row.backend == "sglang" and gpu_named(row.system).name in BLACKWELL
+    return ClosedLoop(
+        concurrency=in_flight(row),
+        prompt_tokens=drawn * row.isl,
+        answer_tokens=drawn * row.osl,
+        looks=1.0 if not seldom else _FEW_LOOKS if in_flight(row) < _LOADED else _LOOKS,
+    )
 
 
 def rate_of(row: Loaded) -> float | None:

@@ -270,8 +270,12 @@ def limits_of(deployment: Deployment, option: Option, answers: int) -> ServingLi
     places = sequences_for(deployment, option.configuration, answers)
     if deployment.engine.reserving:
         places = min(places, math.floor(fit / context) * option.configuration.most_sequences)
+    # SGLang's chunks of prompts are passes of their own, from which what decodes takes no rows
+    batched = ServingLimits().max_batched_tokens + (math.ceil(places * rows) if deployment.engine.apart else 0)
     # `considered` made sure that one answer fits
-    return ServingLimits(max_sequences=places, cache_tokens=max(fit, context + SLACK), rows=rows)
+    return ServingLimits(
+        max_batched_tokens=batched, max_sequences=places, cache_tokens=max(fit, context + SLACK), rows=rows
+    )
 
 
 def sequences_for(deployment: Deployment, configuration: Configuration, answers: int) -> int:

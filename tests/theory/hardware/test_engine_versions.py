@@ -30,10 +30,10 @@ MODEL = PassModel(gpu=gpu_named("H100"), shape=shape_of_layers(LAYERS, hidden=20
         ("vllm", "nightly-5b8c30d6", "0.18.0"),
         ("vllm", "0.24.3", "0.18.0"),
         ("vllm", "0.32", "0.18.0"),
-        ("sglang", "0.6.1", "0.5.6"),
+        ("sglang", "0.6.1", "0.5.9"),
         ("TensorRT-LLM", "1.1.0rc2.post2", "1.0.0"),
         ("trtllm", "1.3.0rc1", "1.2.0"),
-        ("sglang", "0.5.9", "0.5.6"),
+        ("sglang", "0.5.8", "0.5.6"),
     ],
 )
 def test_the_latest_known_version_up_to_the_one_named(name: str, version: str | None, taken: str) -> None:

@@ -54,7 +54,7 @@ def test_what_an_engine_takes_to_read_a_prompt_counts_once_however_many_wait(pro
     """Only operators of other prompts delay a first token; what a layer with a state takes besides is none of them."""
     state = Recurrent(kind="gated-delta", heads=32, key_heads=16, key_dim=128, value_dim=128, state_bytes=4.0)
     shape = shape_of_layers(replace(LLAMA_8B, attention=state))
-    engine = replace(engine_named("sglang"), ungraphed_s=0.0, recurrent_prompt_s=0.0)
+    engine = replace(engine_named("sglang"), ungraphed_s=0.0, recurrent_prompt_s=0.0, prompt_rows=math.inf)
     loop = ClosedLoop(concurrency=8.0, prompt_tokens=prompt_tokens, answer_tokens=1e9)
     free, taking = (
         closed_loop(PassModel(gpu=gpu_named("H100"), shape=shape, engine=one), loop)

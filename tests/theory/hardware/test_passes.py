@@ -13,8 +13,9 @@ from theory.hardware.engines import ENGINES, EngineConstants, engine_named
 from theory.hardware.formats import Precision
 from theory.hardware.gpus import GPUS, gpu_named
 from theory.hardware.mixers.sparse import Selection
+from theory.hardware.mixers.states import Recurrent
 from theory.hardware.passes import PassModel
-from theory.hardware.shapes import Dense, Layers
+from theory.hardware.shapes import Dense, Experts, Layers, Mixer
 from theory.hardware.work import Parallel, Work
 
 _MIXTURE = replace(MIXTURE, shared=768)
@@ -25,6 +26,7 @@ MIXED = shape_of_layers(
     Layers(count=5, attention=replace(HEADS, window=1024), feed_forward=_MIXTURE),
     hidden=2048,
 )
+DELTA = Recurrent(kind="gated-delta", heads=32, key_heads=16, key_dim=128, value_dim=128, state_bytes=4.0)
 
 gpus = st.sampled_from(sorted(GPUS)).map(GPUS.__getitem__)
 shapes = st.sampled_from([DENSE, MIXED])
@@ -204,7 +206,7 @@ def test_a_gpu_waits_for_the_host_that_starts_kernels_of_sparse_attention_one_by
         PassModel(gpu=gpu_named("H200"), shape=shape_of_layers(replace(QWEN3_8B, attention=one)), engine=engine)
         for one in (LATENT, chooses)
     )
-    launching = QWEN3_8B.count * engine.launch_s
+    launching = QWEN3_8B.count * engine.launches.sparse
     for work, waits in (
         (Work(sequences=64.0, tokens=8.0), False),
         (Work(sequences=64.0, tokens=8.01), True),
@@ -217,6 +219,28 @@ def test_a_gpu_waits_for_the_host_that_starts_kernels_of_sparse_attention_one_by
     assert sparse.parts(full).ungraphed == sparse.reading_seconds(1e6)
 
 
+@pytest.mark.parametrize(("mixer", "kind"), [(QWEN3_8B.attention, "attention"), (LATENT, "latent"), (DELTA, "states")])
+def test_the_host_starts_the_kernels_of_a_short_prompt_in_sglang_one_by_one(mixer: Mixer, kind: str) -> None:
+    layers = replace(QWEN3_8B, attention=mixer)
+    model = PassModel(gpu=gpu_named("B200"), shape=shape_of_layers(layers), engine=engine_named("sglang"))
+    launching = layers.count * getattr(model.engine.launches, kind)
+    for tokens in (1.0, 500.0):
+        parts = model.parts(Work(sequences=0.0, prefill_tokens=tokens))
+        assert parts.seconds - parts.sequences == pytest.approx(launching, rel=1e-9)
+    assert model.seconds(Work(sequences=0.0, prefill_tokens=1e5)) > 2.0 * launching
+    assert model.seconds(Work(sequences=1.0)) < 0.5 * launching  # decoding is in graphs
+
+
+def test_general_kernels_for_experts_take_longer_on_blackwell_until_it_has_some_of_its_own() -> None:
+    early, late = (engine_named("sglang", version) for version in ("0.5.8", "0.5.9"))
+    early = replace(early, fused_sums=late.fused_sums)
+    for gpu, weights, slower in (("B200", "bf16", True), ("B200", "fp8-block", False), ("H200", "bf16", False)):
+        model = PassModel(gpu=gpu_named(gpu), shape=MIXED, precision=Precision(weights=weights), engine=late)
+        before = replace(model, engine=early).seconds(Work(sequences=4.0))
+        added = early.general_s * sum(one.count for one in MIXED.layers if isinstance(one.feed_forward, Experts))
+        assert before - model.seconds(Work(sequences=4.0)) == pytest.approx(added * slower, abs=1e-12)
+
+
 def test_drafts_of_blocks_are_verified_as_the_engine_does_those() -> None:
     engine = engine_named("vllm")
     assert engine.verifying("block-drafter").verified_s == engine.of_block_s
@@ -227,7 +251,7 @@ def test_drafts_of_blocks_are_verified_as_the_engine_does_those() -> None:
 @given(models, works)
 def test_an_iteration_that_reads_prompts_leaves_the_graphs(model: PassModel, work: Work) -> None:
     dp = model.parallel.dp
-    model = replace(model, engine=replace(model.engine, graphed_rows=math.inf))
+    model = replace(model, engine=replace(model.engine, graphed_rows=math.inf, prompt_rows=math.inf))
     shares = [
         model.parts(replace(work, prefill_tokens=n * dp, prompts=float(dp))).ungraphed
         for n in (0.0, 32.0, 128.0, 8192.0)
