@@ -59,6 +59,8 @@ class Served:
     states: float = 1.0
     """Copies of its layers' states that each sequence keeps, [-]: one for each token of a round of speculation, and
     what the engine keeps besides."""
+    whole_windows: bool = False
+    """Whether layers with a window keep all tokens, see `theory.hardware.engines.EngineConstants`."""
     same_engine: bool = False
     """Part of the target's engine (a token draft, an EAGLE head): it needs no context and little work of its own."""
 
@@ -72,7 +74,9 @@ class Served:
 
     def cache_bytes(self, context: float) -> float:
         """Return the bytes that an answer of ``context`` tokens takes on each of its GPUs, on average, B."""
-        return cache_bytes_per_gpu(self.shape, self.precision, self.parallel, context, self.states) / self.parallel.dp
+        shape, parallel, whole = self.shape, self.parallel, self.whole_windows
+        held = cache_bytes_per_gpu(shape, self.precision, parallel, context, self.states, whole_windows=whole)
+        return held / parallel.dp
 
     @property
     def work_bytes(self) -> float:

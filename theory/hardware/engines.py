@@ -13,14 +13,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, TypedDict
 
 from theory.errors import ParameterError
 
-__all__ = ["BLACKWELL", "ENGINES", "EngineConstants", "Launches", "engine_named", "is_priced", "nearest_engine"]
+__all__ = [
+    "BLACKWELL",
+    "ENGINES",
+    "EngineConstants",
+    "Kernels",
+    "Launches",
+    "engine_named",
+    "is_priced",
+    "nearest_engine",
+]
 
 BLACKWELL: Final = frozenset({"NVIDIA B200 SXM", "NVIDIA B300 SXM", "NVIDIA GB200", "NVIDIA GB300"})
 """Data-centre GPUs of the Blackwell generation: newer than the engines' tables of tuned kernels for experts."""
+
+
+class Kernels(TypedDict):
+    """What differs between the operators of engines on a GPU."""
+
+    fused: bool
+    narrow: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +105,9 @@ class EngineConstants:
     """Whether the cache takes the engine's share of what weights and work leave of a GPU's memory, not of all of it."""
     reserving: bool = False
     """Whether an answer starts only where the cache holds it to its end, so that none is sent away."""
+    whole_windows: bool = False
+    """Whether layers with a window keep all tokens in the cache: in TensorRT-LLM up to 1.3 where
+    ``max_attention_window`` is not set (features/kvcache.md; later models come with their windows)."""
     apart: bool = False
     """Whether prompts are read in passes of their own, between those in which others decode."""
     balanced: bool = False
@@ -105,6 +124,10 @@ class EngineConstants:
     general_s: float = 0.0
     """What general kernels for routed experts in bf16 take more per layer on data-centre Blackwell, s, with those that
     route, sort and sum around them."""
+    narrow_cache: float = 1.0
+    """Time of attention over a cache in fp8 on Hopper, over that of the form, [-], which is fitted to caches in bf16:
+    FlashAttention 3 and SGLang's kernels read fp8 at 0.6 to 0.8 of that bandwidth. From each engine's table of
+    aiconfigurator-core, H100 and H200, 4 to 16 heads to a key, batches of 1 to 1,024."""
     padding: float = 0.0
     """Rows that are moved with block-wise fp8 experts besides those of tokens, for each expert that a GPU holds: a
     kernel that lays each expert's rows out in blocks of 128 leaves room for 127 more, and passes over all of it."""
@@ -129,9 +152,10 @@ class EngineConstants:
         """Return the copies of its layers' states that a sequence keeps, [-], with so many tokens a round, 0: plain."""
         return max(1.0, self.states + round_tokens)
 
-    def sums_fused(self, gpu: str) -> bool:
-        """Return whether sums on a GPU are taken by kernels of TensorRT-LLM."""
-        return self.fused_sums == "all" or (self.fused_sums == "Blackwell" and gpu in BLACKWELL)
+    def kernels(self, gpu: str) -> Kernels:
+        """Return how the engine's kernels on a GPU differ, as `theory.hardware.sources.FittedOperators` takes it."""
+        fused = self.fused_sums == "all" or (self.fused_sums == "Blackwell" and gpu in BLACKWELL)
+        return {"fused": fused, "narrow": self.narrow_cache if gpu.startswith(("NVIDIA H", "NVIDIA GH")) else 1.0}
 
     @property
     def drafting(self) -> EngineConstants:
@@ -144,7 +168,7 @@ _VERIFIED_S: Final = 2.2e-5
 passes of drafts without time of their own."""
 _TREE_S: Final = 1.0e-3
 
-_vllm = partial(EngineConstants, name="vllm", verified_s=_VERIFIED_S, tree_s=_TREE_S)
+_vllm = partial(EngineConstants, name="vllm", narrow_cache=1.23, verified_s=_VERIFIED_S, tree_s=_TREE_S)
 # The cache by its documentation: ``free_gpu_memory_fraction`` (0.9) and ``GUARANTEED_NO_EVICT``, the defaults.
 _trtllm = partial(
     EngineConstants,
@@ -152,7 +176,9 @@ _trtllm = partial(
     balanced=True,
     of_free=True,
     reserving=True,
+    whole_windows=True,
     fused_sums="all",
+    narrow_cache=0.87,
     moved_states=4.0,
     verified_s=_VERIFIED_S,
     tree_s=_TREE_S,
@@ -160,6 +186,7 @@ _trtllm = partial(
 _sglang = partial(
     EngineConstants,
     name="sglang",
+    narrow_cache=1.33,
     # Two families tell these two to 6e-6, 6.5 % off so and with 5.2e-6 and 2.2e-6, which they ask for; gains of the
     # heads of six models are 5.1 % off so, left out, and 5.5 with the others.
     norm_s=2.4e-6,

@@ -125,6 +125,7 @@ def attention_seconds(
     head_dim: int,
     cache_bytes: float,
     window: float = math.inf,
+    narrow: float = 1.0,
 ) -> float:
     """Return the time of one layer's attention of new tokens to cached ones and to themselves, s.
 
@@ -135,6 +136,7 @@ def attention_seconds(
     heads, kv_heads, head_dim : on this GPU.
     cache_bytes : of a cached number, B.
     window : tokens that a new one looks back at, at most.
+    narrow : factor of the time over a cache of fewer bytes a number than the constants were fitted to, [-].
 
     Blocks of threads take turns, and one multiprocessor computes the longest. Exponentials take as long as products of
     several tens of numbers: heads of 64 are not twice as fast as heads of 128.
@@ -152,7 +154,7 @@ def attention_seconds(
     seconds += new / rates.query_bandwidth + pairs * (4.0 * head_dim / rates.rate + 1.0 / _EXPONENTIALS)
     alone = cache / (rates.block_bandwidth * sequences * kv_heads) if heads == kv_heads else 0.0
     further = (sequences > 1.0 and kv_heads > 1.0) + (read >= _SPLIT) if context > 0.0 and heads > kv_heads else 0
-    return rates.overhead_s + further * rates.further_s + max(seconds, alone)
+    return (rates.overhead_s + further * rates.further_s + max(seconds, alone)) * (narrow if cache_bytes < 2.0 else 1.0)
 
 
 def latent_seconds(

@@ -93,7 +93,7 @@ class PassModel:
 
     def __post_init__(self) -> None:
         check_split(self.shape, self.parallel)
-        operators = self.measured or FittedOperators(self.gpu, fused=self.engine.sums_fused(self.gpu.name))
+        operators = self.measured or FittedOperators(self.gpu, **self.engine.kernels(self.gpu.name))
         object.__setattr__(self, "operators", operators)
         recurrent = sum(group.count for group in self.shape.layers if isinstance(group.attention, Recurrent))
         reading = self.engine.ungraphed_s + recurrent * self.engine.recurrent_prompt_s

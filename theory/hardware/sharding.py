@@ -9,11 +9,12 @@ layers are dealt out evenly, as vLLM does, whatever their kind; the first stage 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from theory.errors import ParameterError
 from theory.hardware.formats import Precision
 from theory.hardware.mixers.states import Recurrent
-from theory.hardware.shapes import Experts, FeedForward, Shape
+from theory.hardware.shapes import Attention, Experts, FeedForward, Shape
 from theory.hardware.work import Parallel
 
 __all__ = ["cache_bytes_per_gpu", "check_split", "weight_bytes_per_gpu"]
@@ -68,17 +69,25 @@ def _fullest(shape: Shape, parallel: Parallel) -> float:
 
 
 def cache_bytes_per_gpu(
-    shape: Shape, precision: Precision, parallel: Parallel, context: float, copies: float = 1.0
+    shape: Shape,
+    precision: Precision,
+    parallel: Parallel,
+    context: float,
+    copies: float = 1.0,
+    *,
+    whole_windows: bool = False,
 ) -> float:
     """Return the bytes that a sequence of ``context`` tokens takes on each GPU that serves it, B.
 
     Latent attention is one vector for all heads, which every tensor-parallel GPU keeps; of grouped-query attention each
-    keeps at least one head. A window keeps no more than its tokens. A layer with a state keeps ``copies`` of it: one
-    after each token of a round of speculation, so that rejected tokens can be taken back.
+    keeps at least one head. A window keeps no more than its tokens, or with ``whole_windows`` all. A layer with a state
+    keeps ``copies`` of it: one after each token of a round of speculation, so that rejected tokens can be taken back.
     """
     size, tp = precision.cache_bytes, parallel.tp
-    layers = sum(group.count * group.attention.held(context, tp, size, copies) for group in shape.layers)
-    return _fullest(shape, parallel) * layers
+    mixers = [(group.count, group.attention) for group in shape.layers]
+    if whole_windows:
+        mixers = [(n, replace(one, window=None) if isinstance(one, Attention) else one) for n, one in mixers]
+    return _fullest(shape, parallel) * sum(n * one.held(context, tp, size, copies) for n, one in mixers)
 
 
 def _forward_bytes(forward: FeedForward | None, hidden: int, precision: Precision, parallel: Parallel) -> float:

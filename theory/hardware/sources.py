@@ -87,12 +87,13 @@ class OperatorSource(Protocol):
 class FittedOperators:
     """The source that serves every GPU: a few constants, fitted to measured operators or scaled by data sheets.
 
-    ``fused`` says whether the engine sums by kernels of TensorRT-LLM.
+    ``fused`` says whether the engine sums by kernels of TensorRT-LLM, ``narrow`` how much longer than the constants say
+    its attention over a cache in fp8 takes.
     """
 
-    def __init__(self, gpu: Gpu, *, fused: bool = False) -> None:
+    def __init__(self, gpu: Gpu, *, fused: bool = False, narrow: float = 1.0) -> None:
         self.product = partial(operators.product_seconds, gpu)
-        self.attention = partial(operators.attention_seconds, gpu)
+        self.attention = partial(operators.attention_seconds, gpu, narrow=narrow)
         self.latent = partial(operators.latent_seconds, gpu)
         self.index = partial(operators.index_seconds, gpu)
         self.recurrent = partial(operators.recurrent_seconds, gpu)

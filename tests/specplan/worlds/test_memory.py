@@ -108,3 +108,9 @@ def test_as_many_gpus_as_are_said_would_do_and_half_as_many_would_not(gigabytes:
 def test_what_contradicts_itself() -> None:
     with pytest.raises(ParameterError, match="tp=3 must divide the 32 heads"):
         served("Qwen/Qwen3-8B", parallel=Parallel(tp=3))
+
+
+def test_windows_that_an_engine_keeps_whole_hold_fewer_answers() -> None:
+    """Half of gpt-oss's layers look back at 128 tokens."""
+    one, whole = (served("openai/gpt-oss-20b", whole_windows=whole) for whole in (False, True))
+    assert whole.cache_bytes(12_800) == pytest.approx(one.cache_bytes(12_800) * 2 / 1.01)

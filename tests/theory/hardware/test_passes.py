@@ -182,10 +182,24 @@ def test_an_fp8_cache_is_slow_where_the_gpu_has_no_fp8() -> None:
             PassModel(gpu=gpu_named(name), shape=DENSE, precision=Precision(cache=cache)) for cache in ("bf16", "fp8")
         )
         verified = Work(sequences=8.0, tokens=4.0, context=100.0)
-        assert (narrow.parts(verified).attention > wide.parts(verified).attention) == widened
+        unlike = replace(narrow, engine=replace(narrow.engine, narrow_cache=1.0))
+        assert (unlike.parts(verified).attention > wide.parts(verified).attention) == widened
         assert narrow.parts(verified).ungraphed == (narrow.engine.ungraphed_decoding_s if outside else 0.0)
         assert (replace(narrow, engine=engine_named("sglang")).parts(verified).ungraphed > 0.0) == widened
         assert narrow.parts(replace(verified, tokens=1.0)).ungraphed == wide.parts(verified).ungraphed == 0.0
+
+
+def test_kernels_for_fp8_caches_on_hopper_differ_by_engine() -> None:
+    work = Work(sequences=64.0, context=2000.0)
+    for name in ("H100", "GH200", "B200", "L40S"):
+        for cache in ("bf16", "fp8"):
+            one = PassModel(gpu=gpu_named(name), shape=DENSE, precision=Precision(cache=cache))
+            seconds = {
+                engine: replace(one, engine=engine_named(engine)).parts(work).attention
+                for engine in ("trtllm", "vllm", "sglang")
+            }
+            ordered = seconds["trtllm"] < seconds["vllm"] < seconds["sglang"]
+            assert ordered == (cache == "fp8" and name.endswith(("H100", "GH200")))
 
 
 def test_passes_of_more_tokens_than_graphs_were_captured_for_are_outside_them() -> None:

@@ -79,6 +79,7 @@ def test_windows_keep_no_more_than_their_tokens() -> None:
     windowed = Shape(hidden=64, vocab=100, layers=(layers,))
     at = [cache_bytes_per_gpu(windowed, Precision(), Parallel(), context) for context in (64, 128, 10_000)]
     assert at == [64 * 256, 128 * 256, 128 * 256]
+    assert cache_bytes_per_gpu(windowed, Precision(), Parallel(), 10_000, whole_windows=True) == 10_000 * 256
 
 
 test_splits_that_engines_refuse = refused(
