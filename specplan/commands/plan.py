@@ -36,12 +36,35 @@ _OF_FILES: Final = (
     "force",
 )
 """Parameters that plans from recorded acceptance take."""
+_OF_PROFILES: Final = ("k2_max", "n_answers", "max_accuracy_loss", "latency", "latency_folder", "copies")
+"""Parameters that plans from profiles alone take."""
+_OF_OUTPUT: Final = ("verbose", "report", "as_json", "output", "force", "help")
 
 
-@click.command()
-@click.option(
-    "-p", "--profile", type=InputName(), help="Name of a bundled profile, or a profile file. Alternative: --target."
-)
+class _Grouped(click.Command):
+    """A command whose help has the options of each kind of plan together."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options by kind."""
+        kinds: dict[str, list[tuple[str, str]]] = {
+            title: [] for title in ("With --profile", "With --target", "With either", "Output")
+        }
+        of_names = {name for name in (*DEPLOYMENT, *LOADS) if name.replace("_", "-") not in _OF_BOTH}
+        for param in self.get_params(ctx):
+            output, names = param.name in _OF_OUTPUT, param.name in of_names
+            profiles = param.name in ("profile", *_OF_PROFILES)
+            title = (
+                "With --profile" if profiles else "With --target" if names else "Output" if output else "With either"
+            )
+            if (record := param.get_help_record(ctx)) is not None:
+                kinds[title].append(record)
+        for title, rows in kinds.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+@click.command(cls=_Grouped)
+@click.option("-p", "--profile", type=InputName(), help="Name of a bundled profile, or a profile file.")
 @click.option(
     "--latency",
     type=InputName(),
@@ -176,9 +199,7 @@ def _check_kind(profile: str | None, options: Mapping[str, Any]) -> None:
         raise click.UsageError("give --profile or --target, not both")
     if profile is None:
         instead = {"k2_max": "--k fixes the tokens drafted per round", "copies": "--gpus says how many GPUs there are"}
-        for name in filter(
-            _is_typed, ("k2_max", "n_answers", "max_accuracy_loss", "latency", "latency_folder", "copies")
-        ):
+        for name in filter(_is_typed, _OF_PROFILES):
             option = next(one for one in click.get_current_context().command.params if one.name == name)
             why = instead.get(name, "plans from names need no such option")
             raise click.UsageError(f"{option.opts[-1]} needs --profile: {why}")

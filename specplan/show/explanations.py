@@ -170,7 +170,7 @@ def _causes(explanation: Explanation) -> Iterator[Part]:
             [
                 cause.name,
                 _percent(cause.saves),
-                f"{cause.why[:1].upper()}{cause.why[1:]}.",
+                f"{cause.why}.",
                 "yes" if cause.sure else "measure first",
             ]
             for cause in explanation.causes

@@ -38,9 +38,7 @@ LOADS: Final = {
 }
 
 DEPLOYMENT: Final = {
-    "target": click.option(
-        "--target", type=InputName(), metavar="MODEL", help=f"Plan from names: the target, by {_WHAT}."
-    ),
+    "target": click.option("--target", type=InputName(), metavar="MODEL", help=f"The target, by {_WHAT}."),
     "draft": click.option(
         "--draft", type=InputName(), metavar="MODEL", help="The draft model. Default one of the target's family."
     ),
