@@ -106,14 +106,10 @@ class Server:
         """
         if self._comes_whole(body["max_tokens"], streamed):
             body = {name: value for name, value in body.items() if name not in _OF_STREAMS}
-        text = body["prompt"] if isinstance(body["prompt"], str) else ""  # ids are not compared
         texts = self._texts
-
-        def is_new(n: int) -> bool:
-            return not any(known.startswith(text[:n]) for known in texts)
-
-        if texts:
-            streamed.read_before = bisect_left(range(1, len(text) + 1), True, key=is_new) / max(len(text), 1)
+        text = body["prompt"] if texts.maxlen and isinstance(body["prompt"], str) else ""  # ids are not compared
+        if text:
+            streamed.read_before = self._share_known(text)
         streamed.sent = time.monotonic()
         try:
             streamed.sent = await self.wire.stream(f"{self.wire.api}/completions", body, streamed.take)
@@ -124,8 +120,17 @@ class Server:
         finally:
             streamed.end = time.monotonic()
             self.streams.append(streamed)
-            texts.append(text + streamed.text)
+            if texts.maxlen:
+                texts.append(text + streamed.text)
         return self._whole(streamed)
+
+    def _share_known(self, text: str) -> float:
+        """Share of a text with which one of the latest texts begins, in [0, 1]."""
+
+        def is_new(n: int) -> bool:
+            return not any(known.startswith(text[:n]) for known in self._texts)
+
+        return bisect_left(range(1, len(text) + 1), True, key=is_new) / len(text)
 
     def salted(self) -> dict[str, str]:
         """The cache salt of a request: only prompts with the same salt share the prefix cache."""
