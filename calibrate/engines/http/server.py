@@ -35,7 +35,7 @@ _MOST_WHOLE: Final = 256
 """Longest answer that is requested whole, tokens: the server is silent until all of it is there."""
 
 _SEEN: Final = 8
-"""One in so many answers that could be requested whole is streamed, so that times of tokens are measured."""
+"""One in so many answers that could be requested whole is streamed where times of tokens are measured."""
 
 KEPT_TEXTS: Final = 256
 _KEPT_STREAMS: Final = 2048
@@ -69,6 +69,7 @@ class Server:
         self.streams: deque[Streamed] = deque(maxlen=_KEPT_STREAMS)
         self._n_unread = -1
         """Answers so far that could be requested whole; -1: none is."""
+        self._timed = True
         self._salt = secrets.token_hex(8)
         self._texts: deque[str] = deque(maxlen=KEPT_TEXTS)
         self._trips: deque[float] = deque(maxlen=_KEPT_TRIPS)
@@ -168,13 +169,14 @@ class Server:
         """Median of the latest round trips of a request that needs no model, s; 0 before the first."""
         return statistics.median(self._trips) if self._trips else 0.0
 
-    def keep_nothing(self) -> None:
+    def keep_nothing(self, *, timed: bool) -> None:
         """Record no texts and streams from now on, and send no cache salt: for requests of other clients.
 
-        Answers whose text nobody reads before its end are requested whole, most of them: one event takes less time to
-        read than one for each token. Only of servers that tell ids (vLLM), as others may write on to the end when the
-        connection is closed.
+        Answers whose text nobody reads before its end are requested whole, if ``timed`` most of them: one event takes
+        less time to read than one for each token. Only of servers that tell ids (vLLM), as others may write on to the
+        end when the connection is closed.
         """
+        self._timed = timed
         self.streams = deque(maxlen=0)
         self._texts = deque(maxlen=0)
         self.extras.pop("cache_salt", None)
@@ -185,7 +187,7 @@ class Server:
         if self._n_unread < 0 or streamed.on_text is not None or streamed.stops or most > _MOST_WHOLE:
             return False
         self._n_unread += most > 1
-        return most == 1 or self._n_unread % _SEEN > 0
+        return most == 1 or not self._timed or self._n_unread % _SEEN > 0
 
     async def _find_model(self) -> None:
         try:

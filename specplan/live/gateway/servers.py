@@ -216,8 +216,12 @@ class Servers:
 
 
 @asynccontextmanager
-async def opened(endpoints: Endpoints, models: RemoteModels, plan: ServingPlan) -> AsyncIterator[Servers]:
+async def opened(
+    endpoints: Endpoints, models: RemoteModels, plan: ServingPlan, *, timed: bool
+) -> AsyncIterator[Servers]:
     """Connect to the servers that the plan needs, and close the connections at the end.
+
+    ``timed``: the times of tokens are watched.
 
     Raises
     ------
@@ -234,7 +238,7 @@ async def opened(endpoints: Endpoints, models: RemoteModels, plan: ServingPlan) 
 
     async def start(role: str, endpoint: str, retries: int) -> OpenAIEngine:
         engine = await OpenAIEngine.start(config_of(role, endpoint, retries))
-        engine.keep_nothing()
+        engine.keep_nothing(timed=timed)
         engines.append(engine)
         return engine
 
