@@ -293,11 +293,7 @@ class OpenAIEngine(Server):
 
     def _times(self, streamed: Streamed) -> Times:
         """Times of a request at the client; its latency outside the engine is a round trip and its stream's end."""
-        moments = [moment for moment, _ in streamed.arrivals] or [streamed.end]
-        return Times(
-            queued=streamed.sent,
-            prefill_start=min(streamed.sent + self.trip_s, moments[0]),
-            prefill_end=moments[0],
-            first_token=moments[0],
-            end=moments[-1],
-        )
+        arrivals = streamed.arrivals or ((streamed.end, 0),)
+        first, last = arrivals[0][0], arrivals[-1][0]
+        begun = min(streamed.sent + self.trip_s, first)
+        return Times(queued=streamed.sent, prefill_start=begun, prefill_end=first, first_token=first, end=last)
