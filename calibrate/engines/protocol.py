@@ -160,8 +160,10 @@ class Choice(_Reply):
     @classmethod
     def of_logs(cls, choices: Sequence[str], logs: Sequence[float], **others: Any) -> Self:
         """Return the choice among replies with these log probabilities, nats; ``others`` are the other fields."""
-        weights = [math.exp(x - max(logs)) for x in logs]
-        shares = tuple(weight / sum(weights) for weight in weights)
+        greatest = max(logs)
+        weights = [math.exp(x - greatest) for x in logs]
+        total = sum(weights)
+        shares = tuple([weight / total for weight in weights])
         return cls(choices=tuple(choices), probabilities=shares, mass=min(1.0, sum(map(math.exp, logs))), **others)
 
     @property

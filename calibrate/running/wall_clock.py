@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from typing import Any, Final, TypeVar
 
@@ -217,20 +216,20 @@ class WallClock:
         role, prefix, limits = operation.role, operation.prefix, self.limits
         backend = self.backend(role)
         seed = derive_seed(self.seed, stream, role, prefix.depth + 1, operation.branch)
-        written = partial(self.rest, operation, progress, seed=seed, speculation=speculation)
-        if operation.whole:
-            marks = StepMarks(prefix, role, limits.separator)
-            progress.on_text = marks.take
-            most = backend.describe().get("max_context")
-            most = None if most is None else max(int(most) - prefix.context_tokens - _UNSEEN, 1)
-            generation = await written(most=most)
-            if marks.n_seen:
-                marks.end(generation)
-            else:
-                marks.whole(generation, backend)
-            return Reply(marks.last, generation)
-        generation = await written(most=limits.max_step_tokens, stop=(limits.separator,))
-        return Reply(self._step(prefix, role, generation, backend.tokenizer_id), generation)
+        if not operation.whole:
+            most, stop = limits.max_step_tokens, (limits.separator,)
+            generation = await self.rest(operation, progress, seed=seed, speculation=speculation, most=most, stop=stop)
+            return Reply(self._step(prefix, role, generation, backend.tokenizer_id), generation)
+        marks = StepMarks(prefix, role, limits.separator)
+        progress.on_text = marks.take
+        context = backend.describe().get("max_context")
+        room = None if context is None else max(int(context) - prefix.context_tokens - _UNSEEN, 1)
+        generation = await self.rest(operation, progress, seed=seed, speculation=speculation, most=room)
+        if marks.n_seen:
+            marks.end(generation)
+        else:
+            marks.whole(generation, backend)
+        return Reply(marks.last, generation)
 
     async def rest(
         self,

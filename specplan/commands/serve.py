@@ -163,7 +163,7 @@ def command(
 
     async def serve(sock: socket.socket) -> None:
         models = models_of(endpoints, plan, {} if known is None else dict(known.settings))
-        async with opened(endpoints, models, plan) as opened_servers:
+        async with opened(endpoints, models, plan, timed=known is not None) as opened_servers:
             serving = Serving(
                 opened_servers, plan, limits, profile=known, false_alarm=false_alarm, trust_plan=trust_plan, tell=_say
             )

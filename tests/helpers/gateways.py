@@ -90,7 +90,7 @@ async def planted_gateway(
         )
         plan = ServingPlan(by_load=rows, expected=expected or {})
         models = models_of(endpoints, plan, {})
-        upstream = await stack.enter_async_context(opened(endpoints, models, plan))
+        upstream = await stack.enter_async_context(opened(endpoints, models, plan, timed="profile" in more))
         limits = limits or PATIENT
         serving_ = Serving(upstream, plan, limits, **{"trust_plan": True, **more})
         url = await stack.enter_async_context(running(serving_.app, client_seconds=limits.client_seconds))

@@ -235,10 +235,11 @@ class OpenAIEngine(Server):
         CalibrationError : the server refused, failed, or ended the stream without an end.
         """
         prompt = request.prompt
-        body = self.body(prompt, request.max_tokens)
-        body |= {"temperature": request.sampling.temperature, "top_p": request.sampling.top_p}
-        body |= {"seed": request.seed & 0x7FFFFFFF, "stream": True}  # some servers take 32 bits
-        body |= {k: v for k, v in self.extras.items() if k != "ignore_eos" or request.ignore_eos} | self.salted()
+        body = self.body(prompt, request.max_tokens) | self.extras | self.salted()
+        body |= {"temperature": request.sampling.temperature, "top_p": request.sampling.top_p, "stream": True}
+        body["seed"] = request.seed & 0x7FFFFFFF  # some servers take 32 bits
+        if not request.ignore_eos:
+            body.pop("ignore_eos", None)
         if isinstance(prompt, str):
             streamed.n_prompt_ids = self.counted.get(prompt, 0)  # usage comes last, if the answer is not cut
         else:
@@ -292,11 +293,7 @@ class OpenAIEngine(Server):
 
     def _times(self, streamed: Streamed) -> Times:
         """Times of a request at the client; its latency outside the engine is a round trip and its stream's end."""
-        moments = [moment for moment, _ in streamed.arrivals] or [streamed.end]
-        return Times(
-            queued=streamed.sent,
-            prefill_start=min(streamed.sent + self.trip_s, moments[0]),
-            prefill_end=moments[0],
-            first_token=moments[0],
-            end=moments[-1],
-        )
+        arrivals = streamed.arrivals or ((streamed.end, 0),)
+        first, last = arrivals[0][0], arrivals[-1][0]
+        begun = min(streamed.sent + self.trip_s, first)
+        return Times(queued=streamed.sent, prefill_start=begun, prefill_end=first, first_token=first, end=last)

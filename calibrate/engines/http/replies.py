@@ -118,6 +118,8 @@ def _matched(listed: Mapping[str, float], choices: Sequence[str]) -> dict[str, f
     Vocabularies write a leading blank as ``Ġ`` or ``▁``, and decoding a single token can lose it: if no choice matches
     exactly, blanks around tokens and choices are ignored, and the likeliest such token counts.
     """
+    if choices and all(choice in listed for choice in choices):
+        return {choice: listed[choice] for choice in choices}
     plain = {token.replace("Ġ", " ").replace("▁", " "): value for token, value in listed.items()}
     exact = {choice: plain[choice] for choice in choices if choice in plain}
     if exact or len({choice.strip() for choice in choices}) < len(choices):

@@ -35,7 +35,7 @@ _MOST_WHOLE: Final = 256
 """Longest answer that is requested whole, tokens: the server is silent until all of it is there."""
 
 _SEEN: Final = 8
-"""One in so many answers that could be requested whole is streamed, so that times of tokens are measured."""
+"""One in so many answers that could be requested whole is streamed where times of tokens are measured."""
 
 KEPT_TEXTS: Final = 256
 _KEPT_STREAMS: Final = 2048
@@ -69,6 +69,7 @@ class Server:
         self.streams: deque[Streamed] = deque(maxlen=_KEPT_STREAMS)
         self._n_unread = -1
         """Answers so far that could be requested whole; -1: none is."""
+        self._timed = True
         self._salt = secrets.token_hex(8)
         self._texts: deque[str] = deque(maxlen=KEPT_TEXTS)
         self._trips: deque[float] = deque(maxlen=_KEPT_TRIPS)
@@ -106,14 +107,10 @@ class Server:
         """
         if self._comes_whole(body["max_tokens"], streamed):
             body = {name: value for name, value in body.items() if name not in _OF_STREAMS}
-        text = body["prompt"] if isinstance(body["prompt"], str) else ""  # ids are not compared
         texts = self._texts
-
-        def is_new(n: int) -> bool:
-            return not any(known.startswith(text[:n]) for known in texts)
-
-        if texts:
-            streamed.read_before = bisect_left(range(1, len(text) + 1), True, key=is_new) / max(len(text), 1)
+        text = body["prompt"] if texts.maxlen and isinstance(body["prompt"], str) else ""  # ids are not compared
+        if text:
+            streamed.read_before = self._share_known(text)
         streamed.sent = time.monotonic()
         try:
             streamed.sent = await self.wire.stream(f"{self.wire.api}/completions", body, streamed.take)
@@ -124,8 +121,17 @@ class Server:
         finally:
             streamed.end = time.monotonic()
             self.streams.append(streamed)
-            texts.append(text + streamed.text)
+            if texts.maxlen:
+                texts.append(text + streamed.text)
         return self._whole(streamed)
+
+    def _share_known(self, text: str) -> float:
+        """Share of a text with which one of the latest texts begins, in [0, 1]."""
+
+        def is_new(n: int) -> bool:
+            return not any(known.startswith(text[:n]) for known in self._texts)
+
+        return bisect_left(range(1, len(text) + 1), True, key=is_new) / len(text)
 
     def salted(self) -> dict[str, str]:
         """The cache salt of a request: only prompts with the same salt share the prefix cache."""
@@ -163,13 +169,14 @@ class Server:
         """Median of the latest round trips of a request that needs no model, s; 0 before the first."""
         return statistics.median(self._trips) if self._trips else 0.0
 
-    def keep_nothing(self) -> None:
+    def keep_nothing(self, *, timed: bool) -> None:
         """Record no texts and streams from now on, and send no cache salt: for requests of other clients.
 
-        Answers whose text nobody reads before its end are requested whole, most of them: one event takes less time to
-        read than one for each token. Only of servers that tell ids (vLLM), as others may write on to the end when the
-        connection is closed.
+        Answers whose text nobody reads before its end are requested whole, if ``timed`` most of them: one event takes
+        less time to read than one for each token. Only of servers that tell ids (vLLM), as others may write on to the
+        end when the connection is closed.
         """
+        self._timed = timed
         self.streams = deque(maxlen=0)
         self._texts = deque(maxlen=0)
         self.extras.pop("cache_salt", None)
@@ -180,7 +187,7 @@ class Server:
         if self._n_unread < 0 or streamed.on_text is not None or streamed.stops or most > _MOST_WHOLE:
             return False
         self._n_unread += most > 1
-        return most == 1 or self._n_unread % _SEEN > 0
+        return most == 1 or not self._timed or self._n_unread % _SEEN > 0
 
     async def _find_model(self) -> None:
         try:

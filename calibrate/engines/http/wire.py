@@ -12,18 +12,18 @@ import json
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic_core import to_json
 
 from calibrate.engines.http.addresses import proxy_of, split_endpoint
 from calibrate.engines.http.stream import checked, fields
+from calibrate.engines.http.waits import Wait, Waits
 from theory.errors import CalibrationError, ParameterError, SchemaError, check_integers, shown
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["CLIENT_KEY", "BrokenOffError", "EngineTimeoutError", "HttpConfig", "OnEvent", "RefusedError", "Wire"]
 
 T = TypeVar("T")
+Read: TypeAlias = Callable[["aiohttp.ClientResponse", Wait], Awaitable[T]]
+"""Reads an answer within its silence."""
 OnEvent = Callable[[dict[str, Any], float], bool]
 """Receives an event and its arrival time; returns whether the stream may be closed."""
 
@@ -39,11 +41,8 @@ CLIENT_KEY: ContextVar[str | None] = ContextVar("CLIENT_KEY", default=None)
 """Key of requests in this context in place of the configured key; empty: no key; None: the configured key.
 A gateway forwards its clients' keys with it; a context ends with the request that it was created for."""
 
-_JSON: Final = {"Content-Type": "application/json"}
 _RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
 _LONGEST_WAIT_S: Final = 60.0
-_LATE: Final = 1.1
-"""A silence ends after 1 to 1.1 times its limit: to begin it anew with each token would take as long as reading it."""
 _MOST_BYTES: Final = 16 * 2**20
 """Largest page, and largest event of a stream, bytes."""
 _MOST_STREAMED: Final = 512 * 2**20
@@ -148,35 +147,33 @@ class Wire:
         self._own_key = os.environ.get(config.api_key_env, "")
         self._session: aiohttp.ClientSession | None = None
         self._read = set[aiohttp.ClientResponse]()
+        self._silences = Waits(config.timeout_s)
         self.broken = aiohttp.ClientError, TimeoutError
-        """Errors of `answer` by its connection, a silence among them."""
+        """Errors of `exchange` by its connection, a silence among them."""
 
-    @asynccontextmanager
-    async def answer(
-        self, method: str, url: str, **sent: Any
-    ) -> AsyncIterator[tuple[aiohttp.ClientResponse, asyncio.Timeout]]:
-        """Send a request; yield its answer, whose body is still on its way, and the end of the silence, see `heard`.
+    async def exchange(self, method: str, url: str, read: Read[T], data: bytes | None = None) -> T:
+        """Send a request, a POST with JSON; return what ``read`` makes of its answer, whose body is still on its way.
 
-        Leaving before the end of the body closes the connection.
+        ``read`` gets the answer and the silence until it ends. If it leaves before the end of the body, the connection
+        is closed.
         """
         aiohttp, limit = self._aiohttp, self.config.timeout_s
         if self._session is None:  # it belongs to the event loop that runs now
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=4.0)  # uvicorn, so vLLM, closes after 5 s
             timeout = aiohttp.ClientTimeout(connect=min(limit, 20.0))
             self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, proxy=proxy_of(self.api))
+        body = None if data is None else aiohttp.BytesPayload(data, content_type="application/json")
+        headers = {"Authorization": f"Bearer {self._key}"} if self._key else None
         # aiohttp's own limit of a silence does not hold after a broken chunk, nor does its end of a session end a read
-        async with asyncio.timeout(limit) as silence:
-            response = await self._session.request(method, url, allow_redirects=False, **sent)
+        with Wait(self._silences) as silence:
+            response = await self._session.request(method, url, allow_redirects=False, data=body, headers=headers)
             self._read.add(response)
             try:
-                yield response, silence
+                return await read(response, silence)
             finally:
                 self._read.discard(response)
-                response.release()
-
-    def heard(self, silence: asyncio.Timeout) -> None:
-        """Begin a silence anew."""
-        silence.reschedule(asyncio.get_running_loop().time() + _LATE * self.config.timeout_s)
+                if not response.closed:
+                    response.release()
 
     async def close(self) -> None:
         """Close all connections, which aborts requests in flight."""
@@ -195,7 +192,7 @@ class Wire:
 
     async def post(self, url: str, body: dict[str, Any]) -> Any:
         """POST a JSON document, and return the JSON answer."""
-        return self._json(await self._patiently(lambda: self._page("POST", url, data=to_json(body))), url)
+        return self._json(await self._patiently(lambda: self._page("POST", url, to_json(body))), url)
 
     async def stream(self, url: str, body: dict[str, Any], on_event: OnEvent) -> float:
         """POST and pass on the events of the answer as they arrive; return the time at which the last attempt was sent.
@@ -204,23 +201,25 @@ class Wire:
         closes the connection, and so does ``on_event`` when it returns True: the server detects that and aborts the
         request.
         """
-        sent = 0.0
+        sent, begun = 0.0, False
+
+        async def read(response: aiohttp.ClientResponse, silence: Wait) -> None:
+            nonlocal begun
+            begun = response.status == 200
+            if not begun:
+                self._check(response, _text(await self._bounded(response)))
+            if "html" in response.headers.get("content-type", "").lower():
+                raise self.error("sent an HTML page instead of a completion: not the address of an API?")
+            if "stream" in body:
+                await self._events(response, silence, on_event)
+            else:
+                on_event(self._event(await self._bounded(response)), time.monotonic())
 
         async def once() -> None:
-            nonlocal sent
-            sent = time.monotonic()
-            begun = False
+            nonlocal sent, begun
+            sent, begun = time.monotonic(), False
             try:
-                async with self.answer("POST", url, data=to_json(body), headers=self._headers) as (response, silence):
-                    begun = response.status == 200
-                    if not begun:
-                        self._check(response, _text(await self._bounded(response)))
-                    if "html" in response.headers.get("content-type", "").lower():
-                        raise self.error("sent an HTML page instead of a completion: not the address of an API?")
-                    if "stream" in body:
-                        await self._events(response, silence, on_event)
-                    else:
-                        on_event(self._event(await self._bounded(response)), time.monotonic())
+                await self.exchange("POST", url, read, to_json(body))
             except self.broken as error:
                 if begun:
                     raise self._failure(error, "in the middle of an answer") from None
@@ -237,24 +236,26 @@ class Wire:
         """Return a transient error that names this server."""
         return BrokenOffError(f"{self._who}: {self._clean(what)}")
 
-    async def _page(self, method: str, url: str, **sent: Any) -> str:
-        async with self.answer(method, url, headers=self._headers, **sent) as (response, _):
+    async def _page(self, method: str, url: str, data: bytes | None = None) -> str:
+        async def read(response: aiohttp.ClientResponse, _: Wait) -> str:
             text = _text(await self._bounded(response))
             self._check(response, text)
             return text
 
+        return await self.exchange(method, url, read, data)
+
     async def _bounded(self, response: aiohttp.ClientResponse) -> bytes:
         """The bytes of an answer of limited size, all of it within the limit of a silence."""
-        data = bytearray()
-        while part := await response.content.readany():
-            data += part
+        content, data = response.content, bytearray()
+        while not content.at_eof():
+            data += await content.readany()
             if len(data) > _MOST_BYTES:
                 raise self.error(f"sent more than {_MOST_BYTES // 2**20} MiB where a page belongs")
         return bytes(data)
 
-    async def _events(self, response: aiohttp.ClientResponse, silence: asyncio.Timeout, on_event: OnEvent) -> None:
-        rest, n_bytes, begins_anew = b"", 0, 0.0
-        self.heard(silence)
+    async def _events(self, response: aiohttp.ClientResponse, silence: Wait, on_event: OnEvent) -> None:
+        rest, n_bytes = b"", 0
+        silence.again()
         while True:
             data = await response.content.readany()
             lines = (rest + data).split(b"\n")
@@ -263,9 +264,7 @@ class Wire:
                 if not line.startswith(b"data:"):
                     continue
                 now = time.monotonic()  # events that were read at once have moments of their own: each is a pass
-                if now > begins_anew:  # bytes without a whole line end no silence
-                    self.heard(silence)
-                    begins_anew = now + (_LATE - 1.0) * self.config.timeout_s
+                silence.again()  # bytes without a whole line end no silence
                 if (text := line[5:].strip()) == b"[DONE]":
                     continue
                 if on_event(self._event(text), now):
@@ -355,11 +354,6 @@ class Wire:
     def _key(self) -> str:
         given = CLIENT_KEY.get()
         return self._own_key if given is None else given
-
-    @property
-    def _headers(self) -> dict[str, str]:
-        key = self._key
-        return _JSON if not key else {**_JSON, "Authorization": f"Bearer {key}"}
 
     @property
     def _who(self) -> str:

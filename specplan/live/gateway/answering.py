@@ -15,6 +15,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol, TypeAlias
 
+from calibrate.engines.http.waits import Waits
 from calibrate.engines.http.wire import BrokenOffError
 from calibrate.engines.protocol import Generation, Progress
 from calibrate.engines.sampling import derive_seed
@@ -124,6 +125,7 @@ class Answering:
         self._observer = observer
         self._counts_prompts = counts_prompts
         self._running: Counter[str] = Counter()
+        self._waits = Waits(limits.patience_s)
 
     @asynccontextmanager
     async def answer(self, request: AnswerRequest, prompt: str) -> AsyncIterator[tuple[Answer, Pieces]]:
@@ -239,7 +241,7 @@ class Answering:
         algorithm = _observed(
             configuration.algorithm()(answer.last), commit, lambda: self.control.wanted() == configuration
         )
-        drive = Drive(Bounded(clock, self._limits.patience_s, self._running, self._observer.timed).perform, session)
+        drive = Drive(Bounded(clock, self._waits, self._running, self._observer.timed).perform, session)
         self.control.starts(answer, configuration)
         following = asyncio.ensure_future(drive.follow(algorithm))
         try:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from calibrate.engines.http.waits import Wait
 from calibrate.engines.http.wire import CLIENT_KEY, RefusedError
 from specplan.live.drift.watch import DriftWatch
 from specplan.live.gateway.answering import Answering
@@ -25,6 +26,9 @@ from specplan.live.gateway.metrics import GatewayMetrics
 from specplan.live.gateway.replies import DONE, Reply, StopCutter, event
 from specplan.live.gateway.requests import AnswerRequest, Kind, Refusal, parse_body, unknown_model, upstream_failed
 from theory.errors import SpecplanError
+
+if TYPE_CHECKING:
+    import aiohttp
 
 __all__ = ["application"]
 
@@ -155,22 +159,25 @@ class _Gateway:
 
     async def _forwarded(self, path: str, body: bytes | dict[str, Any], sender: _Sender) -> None:
         """Forward a request, and send the server's answer; cancelling closes the connection to the server."""
-        wire, key, begun = self.answering.servers.target.wire, CLIENT_KEY.get(), False
-        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        wire, begun = self.answering.servers.target.wire, False
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         url = f"{wire.api}{path.removeprefix('/v1')}" if path.startswith("/v1/") else f"{wire.root}{path}"
+
+        async def pass_on(response: aiohttp.ClientResponse, silence: Wait) -> None:
+            nonlocal begun
+            head = [(name, value) for name, value in response.raw_headers if name.lower() in _HEADERS]
+            head.append((b"x-specplan-method", b"forwarded"))
+            await sender.raw({"type": "http.response.start", "status": response.status, "headers": head})
+            begun = True
+            silence.again()
+            while part := await response.content.readany():
+                silence.pause()  # while the client takes what there is, the server is not silent
+                await sender.raw({"type": "http.response.body", "body": part, "more_body": True})
+                silence.again()
+
         try:
             async with asyncio.timeout(self.limits.answer_seconds) as whole:
-                async with wire.answer("POST", url, data=data, headers=headers) as (response, silence):
-                    head = [(name, value) for name, value in response.raw_headers if name.lower() in _HEADERS]
-                    head.append((b"x-specplan-method", b"forwarded"))
-                    await sender.raw({"type": "http.response.start", "status": response.status, "headers": head})
-                    begun = True
-                    wire.heard(silence)
-                    while part := await response.content.readany():
-                        silence.reschedule(None)  # while the client takes what there is, the server is not silent
-                        await sender.raw({"type": "http.response.body", "body": part, "more_body": True})
-                        wire.heard(silence)
+                await wire.exchange("POST", url, pass_on, data)
                 await sender.end()
         except wire.broken as error:
             if whole.expired():

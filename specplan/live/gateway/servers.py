@@ -6,13 +6,14 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from calibrate.engines.http.addresses import hosts_in_clear
 from calibrate.engines.http.embeddings import EmbeddingServer
 from calibrate.engines.http.engine import OpenAIEngine
+from calibrate.engines.http.waits import Wait, Waits
 from calibrate.engines.http.wire import HttpConfig, RefusedError
 from calibrate.engines.protocol import Generation, Progress
 from calibrate.engines.speculation import Speculation
@@ -101,7 +102,7 @@ class Bounded:
     """Performs operations on a wall clock, those of helpers with a time limit."""
 
     clock: WallClock
-    patience_s: float
+    waits: Waits
     running: Counter[str]
     """Requests in flight by role, over all answers."""
     timed: Callable[[str, int, Generation], None]
@@ -119,7 +120,7 @@ class Bounded:
         self.running[role] += 1
         in_flight = self.running[role]
         try:
-            async with asyncio.timeout(None if by_target else self.patience_s):
+            with nullcontext() if by_target else Wait(self.waits):
                 reply = await self.clock.perform(operation, session, progress)
         except (TimeoutError, CalibrationError) as error:
             if by_target:
@@ -127,7 +128,7 @@ class Bounded:
                     raise helper_error(error, SPECULATIVE) from error
                 raise
             if isinstance(error, TimeoutError):
-                text = str(error) or f"no answer within {self.patience_s:g} s (--patience)"
+                text = str(error) or f"no answer within {self.waits.seconds:g} s (--patience)"
                 raise HelperError(text, role=role, reason="late") from error
             raise helper_error(error, role) from error
         finally:
@@ -215,8 +216,12 @@ class Servers:
 
 
 @asynccontextmanager
-async def opened(endpoints: Endpoints, models: RemoteModels, plan: ServingPlan) -> AsyncIterator[Servers]:
+async def opened(
+    endpoints: Endpoints, models: RemoteModels, plan: ServingPlan, *, timed: bool
+) -> AsyncIterator[Servers]:
     """Connect to the servers that the plan needs, and close the connections at the end.
+
+    ``timed``: the times of tokens are watched.
 
     Raises
     ------
@@ -233,7 +238,7 @@ async def opened(endpoints: Endpoints, models: RemoteModels, plan: ServingPlan) 
 
     async def start(role: str, endpoint: str, retries: int) -> OpenAIEngine:
         engine = await OpenAIEngine.start(config_of(role, endpoint, retries))
-        engine.keep_nothing()
+        engine.keep_nothing(timed=timed)
         engines.append(engine)
         return engine
 

@@ -153,13 +153,17 @@ async def test_parameters_reach_the_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("planted", "n_streamed"), [(Planted(), 2), (Planted(tells_ids=False), 16)], ids=["ids", "no ids"]
+    ("planted", "timed", "n_streamed"),
+    [(Planted(), True, 2), (Planted(), False, 0), (Planted(tells_ids=False), False, 16)],
+    ids=["timed", "not timed", "no ids"],
 )
-async def test_steps_that_nobody_reads_come_whole_from_servers_that_tell_ids(planted: Planted, n_streamed: int) -> None:
+async def test_steps_that_nobody_reads_come_whole_from_servers_that_tell_ids(
+    planted: Planted, timed: bool, n_streamed: int
+) -> None:
     request = Request(prompt=QUESTION, max_tokens=40, stop=("\n\n",), seed=7)
     async with asking(planted) as (engine, server):
         streamed = await engine.generate(request)
-        engine.keep_nothing()
+        engine.keep_nothing(timed=timed)
         n = len(server.bodies)
         again = [await engine.generate(request) for _ in range(16)]
         read = list[str]()
