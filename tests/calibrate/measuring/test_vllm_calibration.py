@@ -125,7 +125,8 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def calibrating(output: Path) -> list[str]:
     """The command; its target judges as well, which saves an engine."""
-    words = ["calibrate", "vllm", "-n", "3", "--judge", "target", "--allow-noise", "-o", str(output)]
+    words = ["calibrate", "vllm", "-n", "2", "--contexts", "64", "--concurrency", "2", "--judge", "target"]
+    words += ["--allow-noise", "-o", str(output)]
     words += ["--speculative-config", json.dumps(NGRAM), "--speculative-config", json.dumps(DRAFTING)]
     return [sys.executable, "-m", "specplan", *words]
 
@@ -187,7 +188,7 @@ def test_the_profile_holds_what_was_measured_and_how(profile: Profile) -> None:
     settings = json.loads(next(note for note in made.notes if note.startswith("target: ")).removeprefix("target: "))
     assert (settings["block_size"], settings["enable_prefix_caching"]) == (32, True)
     assert profile.settings["backend"] == "vllm"
-    assert len(profile.answers) == 3
+    assert len(profile.answers) == 2
     # Of an answer's target steps some find others decoding; of an answer written alone none can.
     target = profile.engines["target"]
     assert 0.0 < sum(one.joined for one in target.in_use) < sum(one.prefill.n for one in target.in_use)
@@ -199,13 +200,14 @@ def test_the_profile_holds_what_was_measured_and_how(profile: Profile) -> None:
     assert {(sample.batch, sample.tokens) for sample in profile.engines["target"].decode} >= {(1, 1), (8, 1), (1, 4)}
     assert {record.method: record.k2 for record in profile.token} == {"prompt-lookup": 4, "draft-model": 4}
     for record in profile.token:
-        assert len(record.answers) == 3
+        assert len(record.answers) == 2
         assert all(right <= drafted <= 3 for a in record.answers for r in a.requests for drafted, right in r.passes)
     # The draft is right more often than a lookup in 50 tokens; the reverse would be passes in the wrong record.
     means = {r.method: sum(r.accepted_at) / r.passes for r in profile.token}
     assert means["draft-model"] > means["prompt-lookup"] > 0.0
 
 
+@pytest.mark.long("minutes: test_vllm_server validates over HTTP, and tests of torch's engines in process")
 @pytest.mark.vllm
 @pytest.mark.timeout(1800)
 @pytest.mark.filterwarnings("ignore:Unclosed context:ResourceWarning")
