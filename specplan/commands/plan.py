@@ -37,7 +37,7 @@ _OF_FILES: Final = (
 )
 """Parameters that plans from recorded acceptance take."""
 _OF_PROFILES: Final = ("k2_max", "n_answers", "max_accuracy_loss", "latency", "latency_folder", "copies")
-"""Parameters that plans from profiles alone take."""
+"""Parameters that only plans from profiles take."""
 _OF_OUTPUT: Final = ("verbose", "report", "as_json", "output", "force", "help")
 
 
