@@ -105,8 +105,10 @@ def urls(vllm_servers: dict[str, str], tmp_path_factory: pytest.TempPathFactory)
 
 
 def body_of(kind: str, given: dict[str, Any]) -> dict[str, Any]:
-    """A body with the given fields; those that are None are left out."""
-    base = {**GREEDY, **({"prompt": PROMPT} if kind == "completions" else {"messages": CHAT})}
+    """A body with the given fields; those that are None are left out. Answers that may fill the context get a fifth."""
+    prompt = PROMPT * (15 if given.get("max_tokens", 16) in (None, 1024) else 1)
+    chat = [*CHAT[:1], {"role": "user", "content": prompt}]
+    base = {**GREEDY, **({"prompt": prompt} if kind == "completions" else {"messages": chat})}
     return {name: value for name, value in {**base, **given}.items() if value is not None}
 
 
