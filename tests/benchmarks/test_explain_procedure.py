@@ -1,4 +1,4 @@
-"""Following the advice of explain ends near the best k, from every k, on simulated servers of many kinds."""
+"""Following the advice of explain ends near the best k, from small and large k, on simulated servers of many kinds."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ def ended(start: int, each: int) -> list[list[Ended]]:
     return [followed(server, start, rng) for server in servers(each, seed=3)]
 
 
-@pytest.mark.parametrize("start", range(1, 11))
+@pytest.mark.parametrize("start", [1, 2, 4, 7, 10])
 def test_following_the_advice_ends_within_three_percent(start: int) -> None:
     """The advice is to be within in 95 of 100 draws: of twelve servers one may be outside."""
     found = ended(start, 2)

@@ -22,6 +22,9 @@ from calibrate.engines.vllm.repair import EXTENSION
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
 """The speculative configuration of the server ``fast`` of `pair_servers`."""
 
+TEMPLATE = "{% for message in messages %}{{ message['content'] }}\n\n{% endfor %}"
+"""The chat template of the server ``target``: the bundled models have none."""
+
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
 
 
@@ -33,8 +36,10 @@ def pair_servers(folder: Path) -> Iterator[dict[str, str]]:
     cache of 96 blocks of 32 tokens, so that a dozen answers at once fill it.
     """
     target, draft, blocks = pair.target_path(), pair.draft_path(), ["--num-gpu-blocks-override", "96"]
+    template = folder / "template.jinja"
+    template.write_text(TEMPLATE)
     with (
-        vllm_server(target, "target", folder, core=CORES[0]) as target_url,
+        vllm_server(target, "target", folder, core=CORES[0], more=["--chat-template", str(template)]) as target_url,
         vllm_server(draft, "draft", folder, core=CORES[-1]) as draft_url,
         vllm_server(target, "fast", folder, core=CORES[0], speculative=NGRAM, more=blocks) as fast_url,
     ):

@@ -22,7 +22,6 @@ from calibrate.record.profile import Profile
 from specplan import calibrating
 from specplan.calibrating import Effort, conclude
 from specplan.commands.calibration import calibrate as commands
-from specplan.planning import planned_speedup
 from specplan.planning.planned_speedup import PlannedSpeedup
 from theory.errors import ParameterError, UnstableMeasurementError
 
@@ -145,21 +144,6 @@ def test_timings_in_use_count_as_answers() -> None:
 def one_use(seconds: float) -> InUse:
     """100 iterations of one sequence."""
     return InUse(decode=[(1, 100, 10_000, seconds)], prefill=(4, 100, 1e-6), request=(4, 0.0))
-
-
-def test_the_shortlist_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[int] = []
-    ranked = planned_speedup._ranked
-
-    def counted(profile: Profile) -> object:
-        made.append(len(profile.answers))
-        return ranked(profile)
-
-    monkeypatch.setattr(planned_speedup, "_ranked", counted)
-    precision = PlannedSpeedup()
-    first, second = precision(mixed(0.1)), precision(mixed(0.1))
-    assert first == second
-    assert made == [8]
 
 
 # What is told

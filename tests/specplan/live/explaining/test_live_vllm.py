@@ -12,7 +12,7 @@ from specplan.live.explaining.window import window
 
 pytest.importorskip("vllm")
 
-from vllm_server import CORES, vllm_server
+from vllm_server import CORES, NGRAM, vllm_server
 
 from calibrate import pair
 
@@ -81,6 +81,7 @@ def told(plain: Served, drafts: Served, first: int) -> Explanation:
     return explained([before[1], after[1]], baselines=[point_of(base)], plain_cache=base.cache_tokens)
 
 
+@pytest.mark.long("a server of its own; test_planted_causes plants it, and the test below reads real counters")
 def test_a_k_far_too_large_is_named(drafting: Served, plain: Served) -> None:
     found, k = told(plain, drafting, first=1), 12
     assert found.k == k
@@ -97,8 +98,11 @@ def test_a_k_far_too_large_is_named(drafting: Served, plain: Served) -> None:
 def test_a_full_cache_and_heavy_prefills_are_named(vllm_servers: dict[str, str]) -> None:
     """The cache has room for five of the answers, of twelve at once."""
     server = Served(vllm_servers["fast"], "fast")
-    full = explained(server.loaded(18, 12, prompt=40, tokens=500))
-    heavy = explained(server.loaded(24, 3, first=100, prompt=900, tokens=24))
+    full = explained(server.loaded(12, 12, prompt=40, tokens=400))
+    heavy = explained(server.loaded(15, 3, first=100, prompt=900, tokens=24))
+    k = NGRAM["num_speculative_tokens"]
+    assert full.k == k
+    assert full.committed.value == pytest.approx(full.acceptance.committed(k), rel=0.05)
     assert full.window.preempted > 0
     assert full.causes[0].name == "full cache"
     assert heavy.window.preempted == 0

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from calibrate import pair
 from calibrate.models.asking import bundled_problems
 from sim.configuration import Configuration
 
@@ -14,13 +13,11 @@ pytest.importorskip("vllm")
 
 import httpx
 from served_plans import serve_plan, write_plan
-from vllm_server import CORES, vllm_server
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 
 (PROMPT,) = (problem.prompt for problem in bundled_problems(1, 5, "validation"))
 CHAT = [{"role": "system", "content": "Explain with care."}, {"role": "user", "content": PROMPT}]
-TEMPLATE = "{% for message in messages %}{{ message['content'] }}\n\n{% endfor %}"
 GREEDY: dict[str, Any] = {"model": "target", "temperature": 0.0, "top_p": 1.0, "max_tokens": 16}
 
 SAMPLING: list[dict[str, Any]] = [
@@ -99,22 +96,19 @@ OWN = ("id", "created", "system_fingerprint", "service_tier", "kv_transfer_param
 
 
 @pytest.fixture(scope="module")
-def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+def urls(vllm_servers: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """The API of a vLLM server, and that of a gateway before it that decodes plainly."""
-    folder = tmp_path_factory.mktemp("conformance")
-    template = folder / "template.jinja"
-    template.write_text(TEMPLATE)
-    more = ["--chat-template", str(template), "--max-model-len", "256"]
-    with vllm_server(pair.target_path(), "target", folder, core=CORES[0], more=more) as answering:
-        direct = answering()
-        plan = write_plan(folder, Configuration.parse("autoregressive"))
-        with serve_plan(plan, None, {"target": direct}, "--trust-plan") as through:
-            yield direct, through
+    direct = vllm_servers["target"]
+    plan = write_plan(tmp_path_factory.mktemp("conformance"), Configuration.parse("autoregressive"))
+    with serve_plan(plan, None, {"target": direct}, "--trust-plan") as through:
+        yield direct, through
 
 
 def body_of(kind: str, given: dict[str, Any]) -> dict[str, Any]:
-    """A body with the given fields; those that are None are left out."""
-    base = {**GREEDY, **({"prompt": PROMPT} if kind == "completions" else {"messages": CHAT})}
+    """A body with the given fields; those that are None are left out. Answers that may fill the context get a fifth."""
+    prompt = PROMPT * (15 if given.get("max_tokens", 16) in (None, 1024) else 1)
+    chat = [*CHAT[:1], {"role": "user", "content": prompt}]
+    base = {**GREEDY, **({"prompt": prompt} if kind == "completions" else {"messages": chat})}
     return {name: value for name, value in {**base, **given}.items() if value is not None}
 
 

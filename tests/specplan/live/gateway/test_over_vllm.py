@@ -178,7 +178,7 @@ def test_an_answer_that_changes_its_server_is_the_targets_own(
     """A gateway that measures has answers change between plain decoding and n-grams, in the middle of words too."""
     configuration = Configuration.parse("prompt-lookup k2=4")
     servers = {"target": endpoints["target"], "speculative": json.dumps([{**NGRAM, "server": vllm_servers["fast"]}])}
-    problems = bundled_problems(24, 6, "validation")
+    problems = bundled_problems(12, 6, "validation")
 
     async def texts(url: str) -> tuple[list[str], list[str]]:
         """Texts of greedy answers, two at once, and by which methods each was written."""
