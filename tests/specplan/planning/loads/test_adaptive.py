@@ -207,7 +207,9 @@ def test_a_plan_for_sglang_says_what_its_controller_is_worth() -> None:
     plan = plan_loads(HEADED, [Load(concurrency=2), Load(concurrency=64)], Limits(), ["eagle"], curve=False)
     worth = {load.concurrency: gains for load, gains in adaptive_steps(plan).items()}
     assert 1.2 < worth[2][0] <= worth[2][1] * 1.02
-    assert worth[64][0] == pytest.approx(1.0, abs=0.08), "its own slots draft nothing from 64 on"
+    assert worth[64][0] == pytest.approx(1.05, abs=0.08), (
+        "its own slots draft nothing from 64 on, but fewer decode while prompts are read"
+    )
     assert policies(plan) == (
         "SGLang's adaptive steps (--speculative-adaptive with its own slots), gain by load: "
         f"2: adaptive {worth[2][0]:.2f}, best fixed k {worth[2][1]:.2f}, none 1; "
