@@ -66,7 +66,9 @@ class Wait:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """End; the cancellation of a wait that took too long is its own, unless its task is cancelled as well."""
         self._waits.running.discard(self)
-        if self._is_over and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+        task = self._task
+        del self._task  # else a cancelled one were part of a cycle, by its traceback
+        if self._is_over and task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
             raise TimeoutError from error
 
     def again(self) -> None:
