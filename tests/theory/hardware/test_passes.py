@@ -202,6 +202,23 @@ def test_kernels_for_fp8_caches_on_hopper_differ_by_engine() -> None:
             assert ordered == (cache == "fp8" and name.endswith(("H100", "GH200")))
 
 
+def test_states_that_sglang_caches_by_prefix_keep_it_from_scheduling_ahead() -> None:
+    engine, dense, experts = engine_named("sglang"), QWEN3_8B, replace(QWEN3_8B, feed_forward=MIXTURE)
+    for kind, layers, waits in (
+        ("gated-delta", dense, True), ("mamba2", experts, True), ("convolution", dense, True),
+        ("convolution", experts, False), ("kda", dense, False), ("lightning", experts, False),
+    ):  # fmt: skip
+        mixer = Recurrent(kind=kind, heads=32, key_heads=32, key_dim=8, value_dim=64)  # type: ignore[arg-type]
+        shape = replace(DENSE, layers=(*DENSE.layers, replace(layers, attention=mixer)))
+        one, other = (
+            PassModel(gpu=gpu_named("H200"), shape=shape, engine=replace(engine, waiting_s=seconds)).seconds(
+                Work(sequences=1.0, context=100.0)
+            )
+            for seconds in (0.0, 1e-3)
+        )
+        assert other - one == pytest.approx(1e-3 if waits else 0.0)
+
+
 def test_passes_of_more_tokens_than_graphs_were_captured_for_are_outside_them() -> None:
     engine = replace(engine_named("vllm"), graphed_rows=512.0)
     model = PassModel(gpu=gpu_named("H100"), shape=DENSE, engine=engine)
