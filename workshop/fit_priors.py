@@ -56,6 +56,15 @@ GOING_ON: Final = (1.4, 0.5)
 """Logit of the acceptance after a first hit, mean and spread: 0.60 to 0.92, assumed; measured n-grams are far from
 geometric."""
 
+COPYING: Final = ((1.96, 5), (0.95, 5))
+"""Tokens per round beyond the first where a text is edited, and k: counted by vLLM (vllm-project/vllm#24344), and the
+least that a gain of 1.95 allows (InstructCoder, vllm-project/vllm#18971, k taken)."""
+
+LOOKUPS_APART: Final = 1.1
+"""Standard deviation of ln(tokens per round - 1) between servers: gains by n-grams of three that copy nothing, Qwen3-8B
+on H100, Qwen2.5-7B on A100 and Llama-3.1-8B on A40 (`benchmarks.gains`), are of -1.7, -0.65 and +0.66 from the means
+of Lookahead Reasoning's rows."""
+
 EAGLE_BELOW: Final = (-0.4, 0.4)
 """Level of a first-generation EAGLE head over that of EAGLE-3, and how uncertain it is: assumed, no rows."""
 
@@ -261,7 +270,7 @@ def _assumed(eagle3: TokenConstants) -> dict[str, TokenConstants]:
 
 
 def _lookup(pairs: Collection[str]) -> LookupConstants:
-    """Tokens per round from the speedup of prompt lookup alone (Lookahead Reasoning, Table 1)."""
+    """Tokens per round from the speedup of prompt lookup alone (Lookahead Reasoning, Table 1), as servers differ."""
     logs: dict[str, list[float]] = {}
     k2s = set()
     for name in (f"lr-{pair}-{data}" for pair in pairs for data in DATASETS):
@@ -279,14 +288,17 @@ def _lookup(pairs: Collection[str]) -> LookupConstants:
     squares = sum((v - fmean(values)) ** 2 for values in logs.values() for v in values)
     within = math.sqrt(squares / (len(rows) - len(logs)))
     new = math.sqrt(1.0 + 1.0 / len(pairs))  # the mean is that of few pairs
+    on = 1.0 / (1.0 + math.exp(-GOING_ON[0]))
+    copying = fmean(math.log(extra * (1.0 - on ** (k2 - 1)) / (1.0 - on**k)) for extra, k in COPYING)
     return LookupConstants(
         k2=k2,
-        log_extra={**means, "all": round(fmean(rows), 4)},
-        spread=round(within * new, 4),
-        spread_all=round(math.hypot(within, math.sqrt(variance(means.values()))) * new, 4),
+        log_extra={**means, "all": round(fmean(rows), 4), "copying": round(copying, 4)},
+        spread=round(math.hypot(within * new, LOOKUPS_APART), 4),
+        spread_all=round(math.hypot(within * new, math.sqrt(variance(means.values())) * new, LOOKUPS_APART), 4),
         degrees=float(len(rows) - len(logs)),
         going_on=GOING_ON,
-        source=f"Lookahead Reasoning, Table 1: speedup of n-gram speculation at k2 = {k2}, {len(rows)} rows",
+        source=f"Lookahead Reasoning, Table 1: speedup of n-gram speculation at k2 = {k2}, {len(rows)} rows; servers "
+        "differ more",
     )
 
 

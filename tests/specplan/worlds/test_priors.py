@@ -78,7 +78,10 @@ def test_prompt_lookup_reproduces_its_rows() -> None:
     prior = token_prior("prompt-lookup", 9)
     assert prior.low < 1.05 * 1.25
     assert prior.high > 1.05 * 1.53
-    assert prior.value == pytest.approx(1.05 * 1.40, rel=0.03)
+    assert prior.quantile(0.5) == pytest.approx(1.05 * 1.40, rel=0.03)
+    copied = token_prior("prompt-lookup", 6, "copying")  # served Qwen2.5-7B: gains of 2.78 on A100, 3.51 on H100
+    assert prior.quantile(0.5) < copied.quantile(0.5) < 3.51 < copied.high
+    assert token_prior("eagle3", 6, "copying") == token_prior("eagle3", 6)
     first, *others = np.median(token_curves("prompt-lookup").worlds, axis=0)
     assert first < others[0] == others[-1]  # seldom a hit, and then it goes on
 
