@@ -146,6 +146,7 @@ _PRICED: Final = (
         untuned=0.704,
         untuned_small=0.357,
         padding=127.0,
+        verified_s=5.7e-5,  # no less than a sequence: else speculation would gain at any batch
         # AngelSlim's EAGLE-3 heads of six Qwen3 targets on one H20, vLLM 0.11.2 (benchmarks.gains); 0.8 took 2 ms
         # with one model on H100 (vllm-project/vllm#16035): it does not schedule ahead while drafts are out
         round_s=4.5e-4,
