@@ -22,6 +22,7 @@ from calibrate.record.fields import Record
 from sim.configuration import PLAIN
 from specplan.api.planning import plan_models
 from specplan.output import table
+from specplan.planning.loads.load_plan import LoadRow
 
 __all__ = ["Predicted", "Server", "predicted", "servers"]
 
@@ -47,6 +48,9 @@ class Server(Record):
     """Answers at once to gain over plain decoding on the same GPUs."""
     source: str
     later: bool = False
+    admitted: int | None = None
+    """Answers that the speculating server runs at once, others wait: SGLang's default is 48 where it speculates
+    (srt/arg_groups/speculative_hook.py), and commands of plans say another; None: all."""
 
 
 class Predicted(NamedTuple):
@@ -82,25 +86,39 @@ def predicted(server: Server, *, given: bool) -> Iterator[Predicted]:
 
     What is 20 % behind plain decoding is left out by plans, and here.
     """
-    acceptance = [f"{server.method}={server.per_round}/round@{server.k}"] if given else ()
     for n, measured in server.cells.items():  # each by itself: what is far behind at one load is left out at later ones
-        result = plan_models(
-            server.target,
-            gpu=server.gpu,
-            methods=[server.method],
-            engine=server.engine,
-            concurrency=n,
-            context=server.prompt + server.answer,
-            answer_tokens=server.answer,
-            acceptance=acceptance,
-            no_curve=True,
-            **({} if server.k is None else {"k": str(server.k)}),
-            **server.options,
-        )
-        ((_, rows),) = result.plan.loads
+        within = min(n, server.admitted or n)
+        rows = _planned(server, within, given=given)
+        kept = 1.0 if within == n else _plain(rows) / _plain(_planned(server, n, given=given))
         for row in rows:
             if row.option.configuration != PLAIN:
-                yield Predicted(server, n, given, row.gain.value, row.gain.low, row.gain.high, measured)
+                gain, low, high = (kept * each for each in (row.gain.value, row.gain.low, row.gain.high))
+                yield Predicted(server, n, given, gain, low, high, measured)
+
+
+def _planned(server: Server, answers: int, *, given: bool) -> Sequence[LoadRow]:
+    """The rows of a plan at so many answers at once."""
+    result = plan_models(
+        server.target,
+        gpu=server.gpu,
+        methods=[server.method],
+        engine=server.engine,
+        concurrency=answers,
+        context=server.prompt + server.answer,
+        answer_tokens=server.answer,
+        acceptance=[f"{server.method}={server.per_round}/round@{server.k}"] if given else (),
+        no_curve=True,
+        **({} if server.k is None else {"k": str(server.k)}),
+        **server.options,
+    )
+    ((_, rows),) = result.plan.loads
+    return rows
+
+
+def _plain(rows: Sequence[LoadRow]) -> float:
+    """Tokens per second of plain decoding."""
+    (plain,) = (row.tokens_per_s for row in rows if row.option.configuration == PLAIN)
+    return plain
 
 
 def main() -> None:

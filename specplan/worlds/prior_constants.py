@@ -40,6 +40,7 @@ DOMAIN_OF: Final = {
     "mtbench": "chat",
     "gpqa": "science",
     "financeqa": "finance",
+    "instructcoder": "copying",
 }
 
 SHORT: Final = 4096

@@ -157,12 +157,13 @@ def curves_from(fitted: PriorConstants, method: str, domain: str | None) -> Toke
     covariance = _matrix(of.covariance)
     if of.domains:
         effects = {name: np.array(effect) for name, effect in fitted.domain_level_slope.items()}
-        if kind is None:
+        effect = None if kind is None else effects.get(kind)
+        if effect is None:  # unknown, or a kind that matters to lookups only
             shares = domain_shares(effects)
-            middle = middle + sum(shares[name] * effect for name, effect in effects.items())
+            middle = middle + sum(shares[name] * each for name, each in effects.items())
             covariance = covariance + _matrix(fitted.domain_covariance)
         else:
-            middle = middle + effects[kind]
+            middle = middle + effect
     normal = rng.standard_normal((_DRAWS, 2)) @ np.linalg.cholesky(covariance + 1e-12 * np.eye(2)).T
     level, slope = (middle + normal * np.sqrt(of.degrees / rng.chisquare(of.degrees, (_DRAWS, 1)))).T
     positions = np.log(np.arange(1, MOST_DRAFTS + 1))

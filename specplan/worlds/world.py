@@ -147,7 +147,7 @@ class World:
             self._verified[token, k2, least] = (
                 verified(known.accepted(token, k2, *scores), least, spread)
                 if least
-                else Verified(pmf=known.pmf(token, k2, *scores), rows=float(k2))
+                else Verified(pmf=known.pmf(token, k2, *scores), rows=1.0 + known.drafting(token, scores[0]) * (k2 - 1))
             )
         return self._verified[token, k2, least]
 

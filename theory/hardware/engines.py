@@ -139,6 +139,9 @@ class EngineConstants:
     """Per round of speculation beyond its passes (rejection, bookkeeping, starting the drafter), s."""
     draft_pass_s: float = 0.0
     """Between two passes of a draft, s; 0 where they are in graphs."""
+    drafts_found: bool = False
+    """Whether a sequence goes on without drafts where a lookup found none, as in vLLM (v1/spec_decode): SGLang, and
+    TensorRT-LLM (_torch/speculative/ngram.py), fill them up to the usual number, and verify them."""
     tree_s: float = 0.0
     """Per round whose drafts form a tree (building it, choosing among its branches), s."""
 
@@ -172,7 +175,11 @@ _VERIFIED_S: Final = 2.2e-5
 passes of drafts without time of their own."""
 _TREE_S: Final = 1.0e-3
 
+<<<<<<< HEAD
 _vllm = partial(EngineConstants, name="vllm", narrow_cache=1.23, verified_s=_VERIFIED_S, tree_s=_TREE_S)
+=======
+_vllm = partial(EngineConstants, name="vllm", verified_s=_VERIFIED_S, drafts_found=True, tree_s=_TREE_S)
+>>>>>>> h-pol
 # The cache by its documentation: ``free_gpu_memory_fraction`` (0.9) and ``GUARANTEED_NO_EVICT``, the defaults.
 _trtllm = partial(
     EngineConstants,
@@ -229,7 +236,7 @@ _PRICED: Final = (
         untuned=0.704,
         untuned_small=0.357,
         padding=127.0,
-        verified_s=5.7e-5,  # no less than a sequence
+        verified_s=5.7e-5,  # no less than a sequence: else speculation would gain at any batch
         # AngelSlim's EAGLE-3 heads of six Qwen3 targets on one H20, vLLM 0.11.2 (benchmarks.gains); 0.8 took 2 ms
         # with one model on H100 (vllm-project/vllm#16035): it does not schedule ahead while drafts are out
         round_s=4.5e-4,

@@ -41,6 +41,8 @@ class KnownAcceptance:
     source: str
     drafted: int | None = None
     """Tokens that were drafted per round where it was measured; None: not said."""
+    drafting: float | None = None
+    """Share of the rounds that drafted, [-]: those of prompt lookup that found something; None: not counted."""
 
     def first(self, k: int) -> tuple[float, ...]:
         """Return the rates of the first ``k`` positions; those beyond the last known one are as it is."""
@@ -143,13 +145,14 @@ def _file(text: str, value: str, method: str) -> tuple[str, KnownAcceptance]:
 
 def _measured(found: ReadAcceptance, method: str, sources: Sequence[str]) -> KnownAcceptance:
     rates = [rate if rate is not None else 0.0 for rate in found.curve.conditional()]
-    if method == "ngram" and found.curve.hit_rate is not None:
-        rates[0] *= found.curve.hit_rate  # passes in which the lookup found nothing are rounds too
+    drafting = found.curve.hit_rate if method == "ngram" else None
+    if drafting is not None:
+        rates[0] *= drafting  # passes in which the lookup found nothing are rounds too
     names = ", ".join(one if is_address(one) else Path(one).name for one in sources)
     source = f"measured, {len(rates)} positions of {names}: {found.convention}"
     if method in LAWS and found.counted:
         source += " (too low if the server ran with enable_adaptive_verification, which leaves drafted tokens out)"
-    return KnownAcceptance(per_position=tuple(rates), source=source, drafted=len(rates))
+    return KnownAcceptance(per_position=tuple(rates), source=source, drafted=len(rates), drafting=drafting)
 
 
 def _k(text: str, typed: str | None) -> int | None:

@@ -15,6 +15,7 @@ from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.sizes import Traced
 from specplan.worlds.world import World
+from theory.hardware.engines import engine_named
 
 WANTED = deployment(draft="Qwen/Qwen3-0.6B", judge="Qwen/Qwen3-1.7B", gpus=4, context=700, answer_tokens=300)
 ALONE = Arrangement(tp=2, replicas=1)
@@ -74,6 +75,19 @@ def test_moved_beliefs_move_the_world_and_known_ones_do_not() -> None:
     assert pace(-1.96) < pace(0.0) < pace(1.96)
     known = known_acceptances(["ngram=0.4"])
     assert pace(-1.96, acceptance=known) == pace(1.96, acceptance=known)
+
+
+def test_rounds_whose_lookup_finds_nothing_verify_nothing_in_vllm() -> None:
+    """SGLang fills its drafts up; of other methods every round drafts."""
+    lookup = Configuration.parse("prompt-lookup k2=6")
+    for engine, known, rows in (
+        ("vllm", ["ngram=0.4"], 1.0 + 5.0 * (0.4 + 0.5 * 0.6)),
+        ("vllm", ["ngram=1.0"], 6.0),
+        ("sglang", ["ngram=0.4"], 6.0),
+    ):
+        world = World(deployment(gpus=1, engine=engine_named(engine), acceptance=known_acceptances(known)))
+        assert world.passes(lookup).rows == pytest.approx(rows)
+    assert World(WANTED).passes(Configuration.parse("draft-model k2=4")).rows == 4.0
 
 
 def test_step_answers_are_as_long_on_average_as_whole_ones() -> None:

@@ -52,6 +52,8 @@ def test_dumps_of_a_server_are_read_as_what_was_counted_between_them(tmp_path: P
     assert "measured, 2 positions of before.prom, after.prom" in two.source
     lookup = known_acceptances([f"ngram={after}"])["ngram"]  # 250 of 730 passes had a draft
     assert lookup.per_position == pytest.approx((190 / 730, 80 / 190))
+    assert lookup.drafting == pytest.approx(250 / 730)
+    assert two.drafting is None
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])
