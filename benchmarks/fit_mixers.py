@@ -192,7 +192,7 @@ def _sparse(gpu: str) -> dict[str, Timed]:
 
 
 def _compressed(gpu: str) -> dict[str, Timed]:
-    """Modules of compressed attention by model, of prompts and of decoding, in vLLM and SGLang."""
+    """Modules of compressed attention by model, of prompts and of decoding, in all engines."""
     known = GPUS[gpu]
     without = {"compressed_s": 0.0, "entries_s": 0.0, "token_s": 0.0, "scoring": math.inf, "attending": math.inf}
     bare, timed = replace(known, sparse=replace(known.sparse, **without)), {}
