@@ -59,8 +59,13 @@ def main() -> None:
         prompts = {kind: _prompts(kind, rows) for kind, rows in timed.items() if kind == "gdn"}
         _print(f"{gpu}: states, prompts (overhead, rate, heads)", prompts, _chunked, (2e-5, 1e13, 30.0))
         _print(f"{gpu}: sparse attention (overhead besides the form)", _sparse(gpu), _above, (1e-4,))
-        start = (5e-5, 2e-5, 5e-8, 1e15)
-        _print(f"{gpu}: compressed attention (overhead, index, token, rate)", _compressed(gpu), _compressing, start)
+        start = (5e-5, 2e-5, 5e-8, 5e14, 5e14)
+        _print(
+            f"{gpu}: compressed attention (overhead, index, token, scoring, attending)",
+            _compressed(gpu),
+            _compressing,
+            start,
+        )
         _print(f"{gpu}: residual streams (overhead, bandwidth)", _streams(gpu), _mixed, (3e-5, 3e12))
 
 
@@ -86,10 +91,9 @@ def _above(values: Array, sizes: Array) -> Array:
 
 
 def _compressing(values: Array, sizes: Array) -> Array:
-    """Seconds of compressed attention: two fixed times, new tokens and scores, above the form without them."""
-    return np.asarray(
-        values[0] + values[1] * sizes[:, 0] + values[2] * sizes[:, 1] + sizes[:, 2] / values[3] + sizes[:, 3]
-    )
+    """Seconds of compressed attention: two fixed times, new tokens, scores and attention, above the form without."""
+    fixed, work = sizes[:, :2] @ np.array(values[1:3]), sizes[:, 2:4] @ (1.0 / np.array(values[3:]))
+    return np.asarray(values[0] + fixed + work + sizes[:, 4])
 
 
 def _print(title: str, timed: dict[str, Timed], form: Callable[[Array, Array], Array], start: Sequence[float]) -> None:
@@ -188,16 +192,16 @@ def _sparse(gpu: str) -> dict[str, Timed]:
 
 
 def _compressed(gpu: str) -> dict[str, Timed]:
-    """Modules of compressed attention by model, of prompts and of decoding, in vLLM and SGLang."""
+    """Modules of compressed attention by model, of prompts and of decoding, in all engines."""
     known = GPUS[gpu]
-    without = {"compressed_s": 0.0, "entries_s": 0.0, "token_s": 0.0, "scoring": math.inf}
+    without = {"compressed_s": 0.0, "entries_s": 0.0, "token_s": 0.0, "scoring": math.inf, "attending": math.inf}
     bare, timed = replace(known, sparse=replace(known.sparse, **without)), {}
     for name in _COMPRESSED:
         sizes, seconds, shape = [], [], shape_of(name).shape
         for table, ratio in (("csa", 4), ("hca", 128)):
             mixer = next(one.attention for one in shape.layers if getattr(one.attention, "ratio", None) == ratio)
             assert isinstance(mixer, CompressedAttention)
-            for row, tp in _modules(gpu, f"*/*/dsv4_{table}_*", mixer.heads, "fp8"):
+            for row, tp in _modules(gpu, f"*/*/dsv4_{table}_[cg]*", mixer.heads, "fp8"):
                 tokens = float(row["isl"]) if "context" in row["op_name"] else 1.0
                 read, context = tokens * row["batch_size"], float(row["step"])
                 if name.split("-")[-1] not in row["model"] or context > _MOST_TOKENS or read > _MOST_TOKENS / 2:
@@ -212,7 +216,8 @@ def _compressed(gpu: str) -> dict[str, Timed]:
                     entries = (context + (tokens + 1.0) / 2.0) / ratio
                     form += index_seconds(bare, chosen, entries=entries, **work)
                     scored = 2.0 * read * entries * chosen.heads * chosen.dim
-                sizes.append((float(chosen is not None), read, scored, form))
+                attended = 4.0 * read * mixer.read(context + (tokens + 1.0) / 2.0) * mixer.head_dim * row["num_heads"]
+                sizes.append((float(chosen is not None), read, scored, attended, form))
                 seconds.append(1e-3 * row["latency"])
         timed[name] = Timed(name, np.array(sizes), np.array(seconds))
     return timed

@@ -175,11 +175,9 @@ _VERIFIED_S: Final = 2.2e-5
 passes of drafts without time of their own."""
 _TREE_S: Final = 1.0e-3
 
-<<<<<<< HEAD
-_vllm = partial(EngineConstants, name="vllm", narrow_cache=1.23, verified_s=_VERIFIED_S, tree_s=_TREE_S)
-=======
-_vllm = partial(EngineConstants, name="vllm", verified_s=_VERIFIED_S, drafts_found=True, tree_s=_TREE_S)
->>>>>>> h-pol
+_vllm = partial(
+    EngineConstants, name="vllm", narrow_cache=1.23, verified_s=_VERIFIED_S, drafts_found=True, tree_s=_TREE_S
+)
 # The cache by its documentation: ``free_gpu_memory_fraction`` (0.9) and ``GUARANTEED_NO_EVICT``, the defaults.
 _trtllm = partial(
     EngineConstants,

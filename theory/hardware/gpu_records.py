@@ -148,6 +148,8 @@ class SparseRates:
     """What a new token takes of attention to compressed entries, besides its products and reads, s."""
     scoring: float
     """Rate at which compressed entries are scored, FLOP/s."""
+    attending: float
+    """Rate of attention to compressed entries, FLOP/s."""
     bandwidth: float
 
 

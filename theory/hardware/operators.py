@@ -175,16 +175,16 @@ def latent_seconds(
     of the cached entries only, it reads them by itself; `index_seconds` is what choosing them takes.
     """
     rates, rows = gpu.latent, sequences * tokens
+    if isinstance(attention, CompressedAttention):
+        return _compressed_seconds(
+            gpu, attention, hidden, tp, rows, context + (tokens + 1.0) / 2.0, weights, cache_bytes
+        )
     parameters = attention.parameters_on(hidden, tp)
     projected = _joined(
         parameters * weights.bytes_per_number / rates.bandwidth, 2.0 * parameters * rows / rates.rate, 2.0
     )
     overhead, heads, seen = rates.overhead_s, attention.heads / tp, context + (tokens + 1.0) / 2.0
-    if isinstance(attention, CompressedAttention):
-        entries, overhead = attention.read(seen), gpu.sparse.compressed_s + gpu.sparse.token_s * rows
-        read = rows * (entries * attention.head_dim) * cache_bytes
-        attended = rows * (4.0 * heads * entries * attention.head_dim)
-    elif attention.selection is not None:
+    if attention.selection is not None:
         entries = attention.read(seen)
         read = rows * (entries * attention.cached) * cache_bytes
         attended = rows * (2.0 * heads * entries * (attention.cached + attention.cache_rank))
@@ -198,6 +198,26 @@ def latent_seconds(
         attended = min(compressed, expanded)
     overhead += rates.quantised_s if weights.bytes_per_number < _ACTIVATION else 0.0
     return overhead + projected + read / rates.cache_bandwidth + attended / rates.attention_rate
+
+
+def _compressed_seconds(
+    gpu: Gpu,
+    attention: CompressedAttention,
+    hidden: int,
+    tp: int,
+    rows: float,
+    seen: float,
+    weights: Format,
+    cache_bytes: float,
+) -> float:
+    """Attention of rows that see so many tokens to a window and compressed entries, and its products, s."""
+    projected = sum(product_seconds(gpu, rows, *sizes, weights) for sizes in attention.products(hidden, tp))
+    wide, groups = attention.heads * attention.head_dim / tp, max(attention.output_groups / tp, 1.0)
+    projected += rows * wide * (1.0 - 1.0 / groups) / _rates(gpu, weights)[0].quantising  # inputs of the other groups
+    numbers = rows * attention.read(seen) * attention.head_dim
+    attended = 4.0 * numbers * attention.heads / tp / gpu.sparse.attending
+    fixed = gpu.sparse.compressed_s + gpu.sparse.token_s * rows
+    return fixed + projected + numbers * cache_bytes / gpu.latent.cache_bandwidth + attended
 
 
 def index_seconds(gpu: Gpu, selection: Selection, *, sequences: float, tokens: float, entries: float) -> float:

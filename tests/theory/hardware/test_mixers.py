@@ -8,12 +8,18 @@ from hardware_shapes import LATENT
 from refusals import refused
 
 from theory.errors import ParameterError
-from theory.hardware.formats import Precision
+from theory.hardware.formats import FORMATS, Precision
 from theory.hardware.gpus import GPUS
 from theory.hardware.half_widths import ITERATION, TIME_PER_TOKEN, half_width
 from theory.hardware.mixers.sparse import CompressedAttention, Selection
 from theory.hardware.mixers.states import Recurrent
-from theory.hardware.operators import index_seconds, recurrent_seconds, streams_seconds
+from theory.hardware.operators import (
+    index_seconds,
+    latent_seconds,
+    product_seconds,
+    recurrent_seconds,
+    streams_seconds,
+)
 from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Attention, Dense, Experts, Layers, Mixer, Shape
 from theory.hardware.sharding import cache_bytes_per_gpu, check_split, weight_bytes_per_gpu
@@ -210,3 +216,23 @@ def test_key_heads_that_gpus_cannot_share_are_refused() -> None:
         replace(FOURTH, heads=100)
     with pytest.raises(ParameterError, match="key_bytes"):
         replace(INDEX, key_bytes=0.0)
+
+
+def test_products_of_compressed_attention_are_those_of_other_layers() -> None:
+    """On 16 GPUs each has one group of heads, whose inputs are brought into the format once."""
+    weights, rates, rows, seen = FORMATS["fp8-block"], H200.sparse, 64.0, 4097.0
+    found = latent_seconds(
+        H200,
+        FOURTH,
+        hidden=7168,
+        tp=16,
+        sequences=rows,
+        tokens=1.0,
+        context=seen - 1.0,
+        weights=weights,
+        cache_bytes=1.0,
+    )
+    products = sum(product_seconds(H200, rows, *sizes, weights) for sizes in FOURTH.products(7168, 16))
+    numbers = rows * FOURTH.read(seen) * FOURTH.head_dim
+    attended = numbers / H200.latent.cache_bandwidth + 4.0 * numbers * FOURTH.heads / 16 / rates.attending
+    assert found == pytest.approx(products + attended + rates.compressed_s + rates.token_s * rows)

@@ -79,12 +79,24 @@ class CompressedAttention:
         index = 0 if self.selection is None else 4 * self.selection.dim
         return self.head_dim * (1 + streams) + index
 
+    def products(self, hidden: int, tp: int) -> tuple[tuple[float, float], ...]:
+        """Outputs and inputs of one layer's products on one of ``tp`` GPUs.
+
+        Of the output's first product each group of heads has inputs of its own.
+        """
+        columns, inputs = self.query_rank + self._compressor, self.heads * self.head_dim
+        index = [] if self.selection is None else [(self.selection.parameters(hidden) / hidden, hidden)]
+        return (
+            (columns, hidden),
+            (inputs / tp, self.query_rank),
+            *index,
+            (self.output_groups * self.output_rank / tp, inputs / self.output_groups),
+            (hidden, self.output_groups * self.output_rank / tp),
+        )
+
     def parameters_on(self, hidden: int, tp: int) -> float:
         """Weights of one layer on one of ``tp`` GPUs."""
-        index = 0 if self.selection is None else self.selection.parameters(hidden)
-        copied = hidden * (self.query_rank + self._compressor) + index
-        split = self.query_rank * self.heads * self.head_dim + self.heads * self.head_dim * self.output_rank
-        return copied + (split + self.output_groups * self.output_rank * hidden) / tp
+        return sum(outputs * inputs for outputs, inputs in self.products(hidden, tp))
 
     def entries(self, context: float) -> float:
         """Entries of a context that the layer caches, those of the window included."""
