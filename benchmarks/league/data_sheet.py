@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
-from theory.hardware.engines import EngineConstants
+from theory.hardware.engines import EngineConstants, Launches
 from theory.hardware.formats import Format
 from theory.hardware.gpu_records import DataSheet
 from theory.hardware.mixers.sparse import CompressedAttention, Selection
@@ -23,7 +23,11 @@ _ACTIVATION: Final = 2.0
 def at_data_sheet(passes: PassModel) -> PassModel:
     """Return the passes by the data sheet of their GPU, under an engine that takes no time."""
     free = {one.name: 0.0 for one in fields(EngineConstants) if isinstance(getattr(passes.engine, one.name), float)}
-    return replace(passes, measured=DataSheetOperators(passes.gpu.sheet), engine=replace(passes.engine, **free))
+    return replace(
+        passes,
+        measured=DataSheetOperators(passes.gpu.sheet),
+        engine=replace(passes.engine, launches=Launches(), **free),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The league: rows in, every predictor's scores out; what a predictor is, and what it may not say."""
 
+import itertools
 import math
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from benchmarks.league.standings import gains, played, standings, unfitted
 from benchmarks.league.tables import as_markdown
 from specplan.worlds import measured_operators
 from specplan.worlds.model_files import shape_of
+from theory.hardware.engines import engine_named
 from theory.hardware.gpus import GPUS, gpu_named
 from theory.hardware.passes import PassModel
 from theory.hardware.work import Parallel, Work
@@ -110,9 +112,13 @@ def test_a_data_sheet_is_never_slower_than_what_is_fitted() -> None:
     works = (Work(sequences=1.0, context=100.0), Work(sequences=64.0, tokens=4.0, context=4000.0, prefill_tokens=500.0))
     for model in ("Qwen/Qwen3-8B", "openai/gpt-oss-120b", "deepseek-ai/DeepSeek-R1"):
         facts = shape_of(model)
-        for gpu in GPUS:
+        for gpu, engine in itertools.product(GPUS, ("vllm", "sglang")):
             passes = PassModel(
-                gpu=gpu_named(gpu), shape=facts.shape, precision=facts.precision, parallel=Parallel(tp=8)
+                gpu=gpu_named(gpu),
+                shape=facts.shape,
+                precision=facts.precision,
+                parallel=Parallel(tp=8),
+                engine=engine_named(engine),
             )
             sheet = at_data_sheet(passes)
             assert sheet.parts(works[0]).sequences == sheet.parts(works[0]).layers == 0.0
