@@ -68,7 +68,17 @@ def assemble(
     return Profile(
         name=plan.name,
         source="measured",
-        provenance=_provenance(plan, {**stamp, "notes": notes}),
+        provenance=Provenance(
+            created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            command=plan.command,
+            seed=plan.models.seed,
+            **{"device": _cpu_name(), **stamp, "notes": notes},
+            cpu=_cpu_name(),
+            n_cores=len(os.sched_getaffinity(0)),
+            os=platform.platform(terse=True),
+            python=platform.python_version(),
+            packages={name: version_of(name) or "absent" for name in _PACKAGES},
+        ),
         models={
             role: plan.models.record(role, engines[name])
             for role, name in placement.items()
@@ -138,20 +148,6 @@ def _notes(name: str, record: EngineRecord, n_slow: int) -> list[str]:
         return notes
     complaint = steady.complaint()
     return [*notes, f"{name}: {steady}", *([f"warning: {name} was not steady: {complaint}"] if complaint else [])]
-
-
-def _provenance(plan: CalibrationPlan, stamp: dict[str, Any]) -> Provenance:
-    return Provenance(
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        command=plan.command,
-        seed=plan.models.seed,
-        **{"device": _cpu_name(), **stamp},
-        cpu=_cpu_name(),
-        n_cores=len(os.sched_getaffinity(0)),
-        os=platform.platform(terse=True),
-        python=platform.python_version(),
-        packages={name: version_of(name) or "absent" for name in _PACKAGES},
-    )
 
 
 def _cpu_name() -> str:

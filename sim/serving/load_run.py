@@ -167,10 +167,6 @@ class ArrivalRun:
             self.loads.append(arriving(self.trial, moments, warmup=self.warmup, first=first, counts=True))
         return self.loads[:n]
 
-    def mean_seconds(self, n: int) -> NDArray[np.float64]:
-        """Return the mean seconds of an answer in the first ``n`` replications."""
-        return np.array([load.mean("seconds") for load in self.run(n)])
-
 
 def throughput(throughputs: Throughputs) -> Known:
     """Return tokens per second of a number of replications, which count as many tokens each."""
@@ -204,7 +200,7 @@ def sooner(own: ArrivalRun, plain: ArrivalRun, *, precision: float) -> Estimate:
     if own.most > 1:
 
         def known(n: int) -> Estimate:
-            seconds = (run.mean_seconds(n) for run in (plain, own))
+            seconds = ([load.mean("seconds") for load in run.run(n)] for run in (plain, own))
             return ratio_of_totals(*seconds, estimator="ratio of totals over replications")
 
         return until_known(known, precision=precision, most=own.most)[0]

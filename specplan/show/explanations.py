@@ -104,6 +104,7 @@ class Explained(Result):
         """Return the page that ``--report`` writes."""
         explanation, window = self.explanation, self.explanation.window
         k = f"k = {explanation.k}" if explanation.k else "k unknown"
+        renamed = [f"the baseline: {explanation.renamed}"] if explanation.renamed else []
         sections = [Section(title="Causes", parts=list(_causes(explanation)))] if explanation.causes else []
         sections.append(
             Section(title="What a round takes", parts=[_round(explanation), Bullets(items=_facts(explanation))])
@@ -119,16 +120,7 @@ class Explained(Result):
             answers=list(_answers(explanation)),
             sections=sections,
             made=[("source", window.source), ("rounds", _counted(explanation))],
-            notes=list(
-                filter(
-                    None,
-                    [
-                        explanation.renamed and f"the baseline: {explanation.renamed}",
-                        *(f"give {one}" for one in explanation.missing),
-                        *explanation.notes,
-                    ],
-                )
-            ),
+            notes=[*renamed, *(f"give {one}" for one in explanation.missing), *filter(None, explanation.notes)],
         )
 
 
@@ -167,12 +159,7 @@ def _causes(explanation: Explanation) -> Iterator[Part]:
     yield Table(
         headings=["cause", "share of an answer's time", "why", "sure"],
         rows=[
-            [
-                cause.name,
-                _percent(cause.saves),
-                f"{cause.why}.",
-                "yes" if cause.sure else "measure first",
-            ]
+            [cause.name, _percent(cause.saves), f"{cause.why}.", "yes" if cause.sure else "measure first"]
             for cause in explanation.causes
         ],
         strong=0,

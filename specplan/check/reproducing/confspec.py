@@ -116,7 +116,10 @@ def _cases(profile: Profile, pair: str, benchmark: str) -> Iterator[Case]:
     assert figures is not None
     assert figures.verify_s is not None
     printed = figures.alpha1.value
-    alpha = _of_judged(printed, profile)
+    behaviour = system_of(profile).behaviour
+    assert isinstance(behaviour, SyntheticBehaviour)
+    counted = replace(behaviour, acceptance=Acceptance(alpha=printed))  # LR counts drafts after a cut step as rejected
+    alpha = counted.judged_under(RELEASED_CODE).acceptance.alpha
     gate = CONFIDENT["DeepSeek-1.5B" if pair == "deepseek" else "Qwen3-1.7B"]
     agreement, sure_agreement, sure = (float(share) for share in gate)
     cascade = _accepted(alpha, sure * (1.0 - sure_agreement))
@@ -135,14 +138,6 @@ def _cases(profile: Profile, pair: str, benchmark: str) -> Iterator[Case]:
     for at, share in _EMBEDDED.items() if benchmark == "AIME24" else ():
         by = f"{lookahead} verifier=embedding"
         yield Case(table="2 DeepSeek", row=f"Embedding alpha={at}", configuration=by, acceptance=share)
-
-
-def _of_judged(printed: float, profile: Profile) -> float:
-    """Acceptance of the judged drafts; LR's printed rate counts drafts after a cut step as rejected."""
-    behaviour = system_of(profile).behaviour
-    assert isinstance(behaviour, SyntheticBehaviour)
-    counted = replace(behaviour, acceptance=Acceptance(alpha=printed))
-    return counted.judged_under(RELEASED_CODE).acceptance.alpha
 
 
 def _accepted(alpha: float, wrong: float) -> float:

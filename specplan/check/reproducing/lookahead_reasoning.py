@@ -10,7 +10,7 @@ acceptance with W drafts and with one; the time of the 32B judge is that of a ta
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -85,23 +85,17 @@ def cells(n_answers: int = 60, step_done: Callable[[], None] = lambda: None) -> 
         for dataset in DATASETS:
             rows[pair, dataset] = simulated_row(bundled(f"lr-{pair}-{dataset}"), PUBLISHED_RULES, n_answers)
             step_done()
-    table_1 = [
+    results = [
         _cell(pair, dataset, rows, combined=combined)
         for combined in (False, True)
         for pair in PAIRS
         for dataset in DATASETS
     ]
     table_3 = trees(step_done=step_done)
-    return [*table_1, *(_tree_cell(*place, table_3) for place in table_3)]
-
-
-def _tree_cell(
-    dataset: str, judge: str, width: int, table_3: Mapping[tuple[str, str, int], tuple[float, float]]
-) -> Cell:
-    """A cell of Table 3, with the constant of the other data set."""
-    others = [pair for (other, _, _), pair in table_3.items() if other != dataset]
-    level = f"W={width}, {judge}"
-    return _compared_cell("deepseek", dataset.lower(), level, *table_3[dataset, judge, width], others)
+    for (dataset, judge, width), speedups in table_3.items():
+        others = [pair for (other, _, _), pair in table_3.items() if other != dataset]
+        results.append(_compared_cell("deepseek", dataset.lower(), f"W={width}, {judge}", *speedups, others))
+    return results
 
 
 def _cell(pair: str, dataset: str, rows: dict[tuple[str, str], Row], *, combined: bool) -> Cell:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from calibrate.engines.torch.job import Job
 
-__all__ = ["NGram", "Noise", "OneHot", "Rows", "TokenMethod", "Verdict", "prefix_match"]
+__all__ = ["NGram", "Noise", "OneHot", "Rows", "TokenMethod", "Verdict"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -120,7 +120,7 @@ class OneHot(TokenMethod):
 
     def follow(self, job: Job, rows: Rows, line: Sequence[int]) -> Verdict:
         """Keep the tokens of ``line``, drawn after each row of a job, that equal the draft, and one more."""
-        tokens = prefix_match(rows.ids[1:], line)
+        tokens = list(line[: common(rows.ids[1:], line) + 1])
         return Verdict(tokens=tokens, n_accepted=len(tokens) - 1)
 
 
@@ -145,8 +145,3 @@ class Noise(OneHot):
         """Random tokens, which are hardly ever right."""
         at = len(job.tokens)
         return [int(uniform(job.seed ^ TEST_DRAWS, at + i) * self._vocab_size) for i in range(n)]
-
-
-def prefix_match(draft: Sequence[int], drawn: Sequence[int]) -> list[int]:
-    """Return the tokens drawn after each of ``[last, *draft]`` that follow, up to the first that was not drafted."""
-    return list(drawn[: common(draft, drawn) + 1])
