@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from sim.serving.arrivals import Arrivals
     from specplan.worlds.request import Deployment
 
-__all__ = ["SLACK", "Drawn", "Sizes", "Traced", "longest_answer"]
+__all__ = ["LONGEST", "SLACK", "Drawn", "Sizes", "Traced", "longest_answer"]
 
 SLACK: Final = 256
 """Tokens beyond its context for which an engine has room where a single answer fits: a block, and the next tokens."""
-_LONGEST: Final = 4
+LONGEST: Final = 4
 """Longest answer / mean; of lognormal lengths with a spread of 0.8, 1 % of the tokens are beyond."""
 _STRATA: Final = 16
 _LEAST_SHARE: Final = 1e-12
@@ -92,7 +92,7 @@ def longest_answer(deployment: Deployment, cache_tokens: float) -> int:
     models = [model for model in (deployment.target, deployment.draft) if model is not None]
     read = [model.facts.max_context for model in models if model.facts.max_context is not None]
     room = min([cache_tokens - SLACK, *read]) - deployment.prompt_tokens
-    return int(max(min(_LONGEST * deployment.answer_tokens, room), deployment.answer_tokens))
+    return int(max(min(LONGEST * deployment.answer_tokens, room), deployment.answer_tokens))
 
 
 @lru_cache(maxsize=4096)

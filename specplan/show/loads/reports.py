@@ -31,6 +31,7 @@ from specplan.show.page import (
     interval,
 )
 from specplan.worlds.beliefs import MEASURE
+from specplan.worlds.sizes import LONGEST
 
 if TYPE_CHECKING:
     from specplan.planning.loads.gpu_types import GpuPlans, Priced
@@ -227,7 +228,9 @@ def _notes(plan: NamesPlan) -> Iterator[str]:
         "gain: tokens per second of all GPUs / those of plain decoding in its best arrangement on as many GPUs; TTFT, "
         "TPOT, answer: median / 90th percentile, simulated; waste: tokens in vain per token that stands"
     )
-    yield "commands allow for the longest planned answers, of up to four times the mean tokens (--answer-spread)"
+    if plan.deployment.answer_spread:
+        longest = f"of up to {LONGEST} times the mean tokens (--answer-spread)"
+        yield f"commands allow for the longest planned answers, {longest}"
     if any(load.concurrency is None for load, _ in plan.loads):
         yield "of arrivals, tokens/s are those that arrive, and the gain is one of the mean seconds of an answer"
     widest: dict[str, float] = {}
