@@ -103,7 +103,7 @@ def cli() -> None:
       specplan plan --target Qwen/Qwen3-32B --gpu H100
       specplan plan --profile lr-deepseek-gsm8k
       specplan demo
-    """  # noqa: D301
+    """  # noqa: D301 - \b is click's mark of lines that stay as they are
 
 
 def exit_code(error: BaseException) -> int:

@@ -46,18 +46,18 @@ class _Grouped(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options by kind."""
-        kinds: dict[str, list[tuple[str, str]]] = {
-            title: [] for title in ("With --profile", "With --target", "With either", "Output")
+        of_names = (name for name in (*DEPLOYMENT, *LOADS) if name.replace("_", "-") not in _OF_BOTH)
+        title_of = {
+            **dict.fromkeys(_OF_OUTPUT, "Output"),
+            **dict.fromkeys(of_names, "With --target"),
+            **dict.fromkeys(("profile", *_OF_PROFILES), "With --profile"),
         }
-        of_names = {name for name in (*DEPLOYMENT, *LOADS) if name.replace("_", "-") not in _OF_BOTH}
+        kinds = {
+            title: list[tuple[str, str]]() for title in ("With --profile", "With --target", "With either", "Output")
+        }
         for param in self.get_params(ctx):
-            output, names = param.name in _OF_OUTPUT, param.name in of_names
-            profiles = param.name in ("profile", *_OF_PROFILES)
-            title = (
-                "With --profile" if profiles else "With --target" if names else "Output" if output else "With either"
-            )
             if (record := param.get_help_record(ctx)) is not None:
-                kinds[title].append(record)
+                kinds[title_of.get(param.name or "", "With either")].append(record)
         for title, rows in kinds.items():
             with formatter.section(title):
                 formatter.write_dl(rows)

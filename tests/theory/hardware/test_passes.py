@@ -208,7 +208,7 @@ def test_states_that_sglang_caches_by_prefix_keep_it_from_scheduling_ahead() -> 
         ("gated-delta", dense, True), ("mamba2", experts, True), ("convolution", dense, True),
         ("convolution", experts, False), ("kda", dense, False), ("lightning", experts, False),
     ):  # fmt: skip
-        mixer = Recurrent(kind=kind, heads=32, key_heads=32, key_dim=8, value_dim=64)  # type: ignore[arg-type]
+        mixer = Recurrent(kind=kind, heads=32, key_heads=32, key_dim=8, value_dim=64)
         shape = replace(DENSE, layers=(*DENSE.layers, replace(layers, attention=mixer)))
         one, other = (
             PassModel(gpu=gpu_named("H200"), shape=shape, engine=replace(engine, waiting_s=seconds)).seconds(
