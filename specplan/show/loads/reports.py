@@ -164,7 +164,7 @@ def _gains(plan: LoadPlan, load: Load, rows: Sequence[LoadRow]) -> Table:
     return filled(
         (words.at_load(load), [words.named(plan, row.option) for row in rows]),
         ("GPUs" if isinstance(plan, NamesPlan) else "engines", [row.option.arrangement.text for row in rows]),
-        ("gain, 95 % interval", [interval(row.gain) if math.isfinite(row.gain.value) else _NONE for row in rows]),
+        ("gain, 95 % interval", [words.gain_of(row) for row in rows]),
         ("tokens/s", [f"{row.tokens_per_s:.0f}" for row in rows]),
         (f"{per} per answer", [brief(n / row.answers_per_s) if n else _NONE for row in rows]),
         ("runs out first", [row.limit or _NONE for row in rows]),

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from sim.configuration import PLAIN
-from specplan.output import SCREEN, between, narrow, screen
+from specplan.output import SCREEN, narrow, screen
 from specplan.planning.loads.from_options import settings_for
 from specplan.planning.loads.prices import dollars_of
 from specplan.planning.loads.statements import Pays, by_prompt, fixed_k, gains_by_load, k_table
@@ -156,20 +155,13 @@ def by_load(plan: LoadPlan) -> str:
         ("load", [load for load, _ in best]),
         ("best", [plan.simulator.name_of(row.option.configuration) for _, row in best]),
         *((name, [str(one.get(name, "–")) for one in known]) for name in ("k1", "k", "k2")),
-        ("gain", [_gain(row) for _, row in best]),
+        ("gain", [str(words.gain_of(row)) for _, row in best]),
         ("tokens/s", [f"{row.tokens_per_s:.0f}" for _, row in best]),
         ("answer s", [words.median_and_90th(row, "seconds", 1.0) for _, row in best]),
         ("$/M tokens", [words.dollars_each(plan, row)[0] for _, row in best]),
         ("$/answer", [words.dollars_each(plan, row)[1] for _, row in best]),
     ]
     return narrow(columns, long=1)
-
-
-def _gain(row: LoadRow) -> str:
-    """The gain with its interval; a dash where plain decoding cannot keep up with the arrivals."""
-    if row.option.configuration == PLAIN:
-        return f"{row.gain.value:.2f}"
-    return between(row.gain) if math.isfinite(row.gain.value) else "–"
 
 
 def _below(plan: NamesPlan) -> Iterator[str]:

@@ -13,7 +13,7 @@ from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
 from specplan.planning.loads.options import pays
 from specplan.planning.loads.prices import dollars_of
 from specplan.planning.loads.statements import Pays, adaptive_steps, by_prompt, fixed_k, gains_by_load
-from specplan.show.page import brief
+from specplan.show.page import Interval, brief, interval
 from specplan.worlds.beliefs import Beliefs
 from specplan.worlds.drafters.naming import drafter_name
 from specplan.worlds.priors import step_prior
@@ -36,6 +36,7 @@ __all__ = [
     "depths",
     "dollars_each",
     "engine_name",
+    "gain_of",
     "median_and_90th",
     "named",
     "not_considered",
@@ -72,6 +73,8 @@ def title(deployment: Deployment) -> str:
 def engine_name(deployment: Deployment) -> str:
     """The engine with the version that was said, and with the one whose costs are taken for it."""
     engine, said = deployment.engine, deployment.engine_version
+    if not deployment.engine_said:
+        return f"{engine.name} (costs of {engine.version})"
     measured = "" if is_priced(engine.name, said) else f"; none after {engine.until} was measured"
     priced = "" if said == engine.version else f" (costs of {engine.version}{measured})"
     return f"{engine.name} {said}{priced}"
@@ -103,6 +106,11 @@ def _placed(plan: LoadPlan, option: Option) -> str:
     """The option's name with its arrangement, if there is a choice."""
     where = option.arrangement.text
     return named(plan, option) + (f" on {where}" if where != "–" else "")
+
+
+def gain_of(row: LoadRow) -> Interval | str:
+    """Return the gain with its interval; a dash where plain decoding cannot keep up with the arrivals."""
+    return interval(row.gain) if math.isfinite(row.gain.value) else "–"
 
 
 def dollars_each(plan: LoadPlan, row: LoadRow) -> tuple[str, str]:
@@ -188,16 +196,21 @@ def unused(plan: NamesPlan) -> Iterator[str]:
 
 
 def one_k(plan: NamesPlan) -> str:
-    """Return what one k for all loads would lose; empty where all have the same one, or none."""
-    drafting = {rows[0].option.configuration.k2 for _, rows in plan.loads if rows[0].option.configuration.k2 > 1}
+    """Return what one k would lose at the loads of the method that drafts first; empty where they have the same one."""
     fixed = fixed_k(plan)
-    if fixed is None or (len(drafting) < 2 and plan.deployment.k is None):
+    if fixed is None:
         return ""
+    best = [rows[0].option.configuration for _, rows in plan.loads]
+    token = next(one.token for one in best if one.spec.level == "token" and one.speculates)
+    assert token is not None
+    drafted = {one.k2 for one in best if one.spec.level == "token" and one.token == token}
     loses = f"loses at most {100.0 * fixed.loss:.0f} % of what the best k at each load gives"
     if plan.deployment.k is not None:
         given = f"k = {fixed.k} at all loads" if plan.deployment.k == fixed.k else "k by batch"
         return f"{given}, as given with --k, {loses} (every k: -v)."
-    return f"Simpler: one k = {fixed.k} for all these loads {loses}."
+    if len(drafted) < 2:
+        return ""
+    return f"Simpler: one k = {fixed.k} wherever {drafter_name(plan.deployment, token)} is best {loses}."
 
 
 def policies(plan: NamesPlan) -> str:
