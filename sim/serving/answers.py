@@ -132,8 +132,8 @@ class ServedLoad:
             totals.append([part.sum() for part in np.array_split(values, min(_PARTS, values.size))])
         return ratio_of_totals(*totals, unit="s", seed=self.seed)
 
-    def goodput(self, *, ttft_s: float | None = None, tpot_s: float | None = None) -> float:
-        """Return the answers per second that meet both bounds, 1/s."""
+    def good_share(self, *, ttft_s: float | None = None, tpot_s: float | None = None) -> float:
+        """Return the share of the answers that meet both bounds, in [0, 1]; NaN where none ended."""
         good = np.array(
             [
                 (ttft_s is None or answer.ttft_s <= ttft_s) and (tpot_s is None or answer.tpot_s <= tpot_s)
@@ -141,7 +141,7 @@ class ServedLoad:
             ],
             dtype=np.float64,
         )
-        return self.answers_per_s * float(good @ self._shares / self._shares.sum()) if good.size else math.nan
+        return float(good @ self._shares / self._shares.sum()) if good.size else math.nan
 
     def in_vain(self, role: str) -> float:
         """Return tokens that the ``draft`` or the ``target`` wrote in vain per token that stands, [-]."""

@@ -63,6 +63,7 @@ _MOST_SEQUENCES: Final = 1024
 class FromNames(Simulator):
     """A deployment under load."""
 
+    more = "--gpus"
     by_means = False
     """Whether to take mean values for simulations where they are known, and nothing that writes steps."""
     slack = 1.0

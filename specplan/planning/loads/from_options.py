@@ -32,6 +32,9 @@ _CONTEXT: Final = 8192
 _ANSWER_TOKENS: Final = 4096
 _HAVE_DEFAULTS: Final = {"answer_spread": "answer_spread", "gpu_memory_utilization": "memory_share"}
 """Options to fields of a deployment that have defaults of their own."""
+_FLUCTUATION: Final = 4.0
+"""Places of an engine over the mean answers in flight, or over their root where they are few: arrivals at random should
+not wait for one, as they do not in the simulation, which has `_MOST_SEQUENCES` of `FromNames`."""
 _TRAINED: Final = "trained"
 """An EAGLE-3 head of the usual size."""
 _OWN: Final = "mtp"
@@ -344,8 +347,9 @@ def settings_for(plan: NamesPlan, option: Option) -> Settings:
     answers = 1
     for load, rows in plan.loads:
         if rows[0].option == option:
-            closed = max(shares_of(load.concurrency or 1, copies))
-            answers = max(answers, closed, 0 if load.concurrency else math.ceil(2.0 * rows[0].served.in_flight))
+            closed, mean = max(shares_of(load.concurrency or 1, copies)), rows[0].served.in_flight
+            most = _FLUCTUATION * max(load.burstiness, 1.0) * max(mean, math.sqrt(mean))
+            answers = max(answers, closed if load.concurrency else math.ceil(most))
     deployment = plan.deployment
     longest = longest_answer(deployment, limits_of(deployment, option, answers).cache_tokens)
     return settings_of(

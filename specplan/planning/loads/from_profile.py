@@ -57,6 +57,8 @@ class FromProfile(Simulator):
     ends : whether the times of answers matter, which takes longer windows.
     """
 
+    more = "--copies"
+
     def __init__(self, trials: Trials, planned: Sequence[Prediction], *, copies: int = 1, ends: bool = False) -> None:
         self._trials = trials
         self._predicted = {kind(one.configuration): one for one in planned}

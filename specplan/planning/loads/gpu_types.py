@@ -1,8 +1,8 @@
 """Plans on several types of GPUs, by what a token costs: the cheapest at each load, and where that changes.
 
 Each type is planned for by itself. Without a number of GPUs a plan takes the fewest that hold the models; where these
-miss the bounds on times or wait for room in the cache, twice as many are tried, up to one machine, and kept if they
-meet the bounds or cost less. Without prices a GPU hour costs one unit on every type.
+finish less than arrives, miss the bounds on times or wait for room in the cache, twice as many are tried, up to one
+machine, and kept if they meet the bounds or cost less. Without prices a GPU hour costs one unit on every type.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from specplan.planning.loads.click_options import loads_of
 from specplan.planning.loads.from_options import deployment_plan
+from specplan.planning.loads.load_plan import BeyondError
 from specplan.planning.loads.prices import Dollars, dollars_of, gpus_named, prices_of
 from specplan.worlds.memory import MOST_TP
 from theory.errors import ParameterError
@@ -143,31 +145,38 @@ def gpu_plans(options: Mapping[str, Any], names: Sequence[str]) -> GpuPlans:
     if not by_load:
         raise next(iter(refused.values()))
     return GpuPlans(
-        loads=tuple(tuple(sorted(rows, key=_place)) for rows in by_load.values()),
+        loads=tuple(
+            tuple(sorted(by_load[load.text], key=_place)) for load in loads_of(options) if load.text in by_load
+        ),
         refused={name: str(error) for name, error in refused.items()},
         priced=bool(prices),
     )
 
 
 def _meeting(options: Mapping[str, Any], names: Sequence[str]) -> list[Priced]:
-    """Each load on the GPUs of a type that meet the bounds at the least cost."""
+    """Each load on the GPUs of a type that finish what arrives and meet the bounds at the least cost."""
     cheapest: dict[str, Priced] = {}
     while True:
-        plan = deployment_plan(options, names)
-        if plan.left_out:  # costs of some loads on some GPUs compare nothing
-            raise KeyboardInterrupt
-        now = [_priced(plan, load, rows[0]) for load, rows in plan.loads]
-        for one in now:
-            cheapest[one.load.text] = min(cheapest.get(one.load.text, one), one, key=_place)
-        gpus = plan.deployment.gpus
-        more = [one for one in now if not one.row.meets or one.row.limit == "cache full"]
+        try:
+            plan = deployment_plan(options, names)
+        except BeyondError as error:
+            if not cheapest and (options["gpus"] is not None or 2 * error.gpus > MOST_TP):
+                raise
+            gpus, more = error.gpus, loads_of(options)
+        else:
+            if plan.left_out:  # costs of some loads on some GPUs compare nothing
+                raise KeyboardInterrupt
+            now = [_priced(plan, load, rows[0]) for load, rows in plan.loads]
+            for one in now:
+                cheapest[one.load.text] = min(cheapest.get(one.load.text, one), one, key=_place)
+            enough = {one.load.text for one in now if one.row.meets and one.row.limit != "cache full"}
+            gpus, more = plan.deployment.gpus, [load for load in loads_of(options) if load.text not in enough]
         if not more or options["gpus"] is not None or 2 * gpus > MOST_TP:
             return list(cheapest.values())
-        again = {**options, "fewest": 2 * gpus}
+        options = {**options, "fewest": 2 * gpus}
         for kind in ("concurrency", "rate"):
             if options[kind] is not None:
-                again[kind] = ",".join(f"{one.size:g}" for one in more)
-        options = again
+                options[kind] = ",".join(f"{load.concurrency or load.rate:g}" for load in more)
 
 
 def _place(one: Priced) -> tuple[bool, float]:
@@ -178,6 +187,7 @@ def _place(one: Priced) -> tuple[bool, float]:
 def _priced(plan: NamesPlan, load: Load, row: LoadRow) -> Priced:
     dollars = dollars_of(plan.deployment, row)
     assert dollars is not None, "without prices a GPU hour costs one unit"
-    errors = plan.simulator.rate_errors(row.option, row.errors, row.served.in_flight)
+    errors = plan.rate_errors(row)
     low, high = around(dollars.per_million_tokens, math.hypot(*errors.values()))
-    return Priced(plan=plan, load=load, row=row, dollars=dollars, low=low, high=high, costs=errors["cost of passes"])
+    costs = errors.get("cost of passes", 0.0)
+    return Priced(plan=plan, load=load, row=row, dollars=dollars, low=low, high=high, costs=costs)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from specplan.planning.loads.schedule import Depths
     from specplan.worlds.request import Deployment, Load
 
-__all__ = ["LoadPlan", "LoadRow", "NamesPlan", "Planner", "plan_loads", "row_at"]
+__all__ = ["BeyondError", "LoadPlan", "LoadRow", "NamesPlan", "Planner", "plan_loads", "row_at"]
 
 _MOST_CURVE: Final = 128
 """Answers at once up to which a curve from names goes, unless a load asks for more."""
@@ -55,6 +55,8 @@ class LoadRow:
     """What one option does at one load."""
 
     option: Option
+    arriving: bool = False
+    """Whether answers arrive, which says how many tokens and answers there are per second."""
     gain: Estimate
     """Tokens per second / those of plain decoding at its best on the same GPUs or engines; its interval has all errors.
     Of arrivals: mean seconds of an answer by plain decoding / those of the option."""
@@ -157,7 +159,7 @@ class LoadPlan:
         def plan(place: int) -> None:
             try:
                 rows[place] = planner.rows(loads[place])
-            except _BeyondError as error:
+            except BeyondError as error:
                 beyond.append(str(error))
                 if len(beyond) == len(loads):
                     raise
@@ -212,6 +214,10 @@ class NamesPlan(LoadPlan):
         """Name of a method that could not be evaluated to what is missing."""
         return self.simulator.considered.unknown
 
+    def rate_errors(self, row: LoadRow) -> dict[str, float]:
+        """Return 95 % half-widths of the logarithm of a row's tokens per second, by cause; none of what arrives."""
+        return {} if row.arriving else self.simulator.rate_errors(row.option, row.errors, row.served.in_flight)
+
 
 def plan_loads(
     deployment: Deployment,
@@ -237,7 +243,12 @@ def plan_loads(
     simulator = FromNames(deployment, methods, budget)
     assert simulator.considered.plain, "the target fits somewhere"
     most = max(_MOST_CURVE, 2 * max(load.concurrency or 0 for load in loads))
-    return NamesPlan.of(simulator, loads, limits, guide=(1,), grid=_powers(most) if curve else (), progress=progress)
+    grid = _powers(most) if curve else ()
+    try:
+        return NamesPlan.of(simulator, loads, limits, guide=(1,), grid=grid, progress=progress)
+    except BeyondError as error:
+        error.gpus = deployment.gpus
+        raise
 
 
 def row_at(simulator: Simulator, option: Option, plain: Option, answers: int) -> LoadRow:
@@ -250,8 +261,11 @@ def _powers(most: int) -> list[int]:
     return [2**i for i in range(_MOST.bit_length()) if 2**i <= most]
 
 
-class _BeyondError(ParameterError):
+class BeyondError(ParameterError):
     """More arrives than any option finishes."""
+
+    gpus = 0
+    """How many GPUs finish less than arrives; 0: those of a profile."""
 
 
 class Planner:
@@ -293,7 +307,7 @@ class Planner:
         served = self.simulator.served(option, answers, rate)
         each_s = self.simulator.answer_tokens / rate.value
         speed = rate.value, 1.0 / each_s, answers * each_s
-        return self._row(option, answers, simulated, served, speed, "tokens per second")
+        return self._row(option, answers, simulated, served, speed, arriving=False)
 
     def _arriving(self, load: Load) -> list[LoadRow]:
         """Rows for answers that arrive, at random or as in a trace, by mean seconds of an answer."""
@@ -308,26 +322,25 @@ class Planner:
             raise self._beyond(load, max(capacity.values()))
         runs = {option: simulator.arriving(option, load, in_flight) for option in going}
         plain = next((run for option, run in runs.items() if option.configuration == PLAIN), None)
-        return [self._arrived(option, run, plain) for option, run in runs.items()]
+        return [self._arrived(option, run, plain, load.per_second) for option, run in runs.items()]
 
-    def _arrived(self, option: Option, run: ArrivalRun, plain: ArrivalRun | None) -> LoadRow:
+    def _arrived(self, option: Option, run: ArrivalRun, plain: ArrivalRun | None, per_second: float) -> LoadRow:
         gain = _ENDLESS if plain is None else sooner(run, plain, precision=_ARRIVALS_PRECISION)
         served = ServedLoad.together(run.loads or run.run(min(_REPLICATIONS, run.most)))
-        copies = option.arrangement.replicas
-        answers = max(round(served.in_flight), 1) * copies
-        speed = served.tokens_per_s * copies, served.answers_per_s * copies, served.mean("seconds")
+        answers = max(round(served.in_flight), 1) * option.arrangement.replicas
+        speed = per_second * self.simulator.answer_tokens, per_second, served.mean("seconds")
         gain = self.simulator.corrected(option, gain)
-        return self._row(option, answers, gain, served, speed, "mean seconds of an answer")
+        return self._row(option, answers, gain, served, speed, arriving=True)
 
     def _row(
-        self, option: Option, answers: int, simulated: Estimate, served: ServedLoad, speed: _Speed, of: str
+        self, option: Option, answers: int, simulated: Estimate, served: ServedLoad, speed: _Speed, *, arriving: bool
     ) -> LoadRow:
-        """A row of a simulated gain, the ratio of what ``of`` says."""
         simulator, errors = self.simulator, self.simulator.errors(option, answers, simulated)
-        copies = option.arrangement.replicas
+        copies, of = option.arrangement.replicas, "mean seconds of an answer" if arriving else "tokens per second"
         bounds = {"ttft_s": self.limits.ttft_s, "tpot_s": self.limits.tpot_s}
         return LoadRow(
             option=option,
+            arriving=arriving,
             gain=with_errors(simulated.value, errors, simulated.n, of=f"ratio of {of}"),
             errors=errors,
             served=served,
@@ -338,7 +351,7 @@ class Planner:
                 bound is None or not served.answers or served.percentiles(name)[_SLO_SHARE] <= bound
                 for name, bound in bounds.items()
             ),
-            goodput=copies * served.goodput(**bounds) if self.limits.binding else speed[1],
+            goodput=speed[1] * (served.good_share(**bounds) if self.limits.binding else 1.0),
             **simulator.facts(option, max(shares_of(answers, copies)), served),
         )
 
@@ -352,13 +365,14 @@ class Planner:
 
     def _beyond(self, load: Load, most: float) -> ParameterError:
         """More arrives than ``most``, the answers per second that the best option finishes."""
-        rule = f"must be below {most:.3g}, the answers per second that {self.simulator.place} finish"
+        place, more = self.simulator.place, self.simulator.more
+        rule = f"must be below {most:.3g}, the answers per second that {place} finish: take more ({more})"
         if load.trace is not None and math.isinf(load.trace.rate):
             arrivals = f"{len(load.trace)} answers"
             return ParameterError("trace", arrivals, f"all arrive at one moment; the rate {rule}")
         if load.trace is not None:
-            return ParameterError("trace", f"{load.per_second:.6g} answers per second", rule)
-        return _BeyondError("rate", f"{load.per_second:g}", rule)
+            return BeyondError("trace", f"{load.per_second:.6g} answers per second", rule)
+        return BeyondError("rate", f"{load.per_second:g}", rule)
 
     def curve(self, grid: Sequence[int], progress: Progress) -> Curve:
         """Gains by answers at once; interrupted: those that are known."""

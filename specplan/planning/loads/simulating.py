@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
@@ -58,6 +58,9 @@ class Simulator(ABC):
 
     ends = math.inf
     """When closed loops end with `SpentError`, s of `time.monotonic`."""
+
+    more: ClassVar[str]
+    """The option that takes more of what the answers share."""
 
     def __init__(self, answer_tokens: float, place: str, name_of: Callable[[Configuration], str]) -> None:
         self.answer_tokens = answer_tokens

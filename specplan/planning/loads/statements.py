@@ -22,7 +22,7 @@ from theory.errors import ParameterError
 
 if TYPE_CHECKING:
     from sim.configuration import Configuration
-    from specplan.planning.loads.load_plan import LoadPlan, NamesPlan
+    from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
     from specplan.planning.loads.options import Option
     from specplan.planning.loads.schedule import FixedK
     from specplan.worlds.request import Deployment, Load
@@ -149,7 +149,7 @@ def fixed_k(plan: NamesPlan) -> FixedK | None:
     token = option.configuration.token
     assert token is not None
     if isinstance(plan.deployment.k, Schedule):  # also where the table drafts nothing
-        alike = [load.concurrency or 1 for load, _ in plan.loads]
+        alike = [_in_flight(load, rows[0]) for load, rows in plan.loads]
     else:
         alike = [n for n, one in drafting if one.configuration.token == token]
     return plan.depths.fixed(token, option.arrangement.split, -(-max(alike) // option.arrangement.replicas))
@@ -186,10 +186,15 @@ def k_table(plan: NamesPlan) -> KTable | None:
 def _drafting(plan: NamesPlan) -> list[tuple[int, Option]]:
     """Loads whose best option drafts tokens and no steps, with that option."""
     return [
-        (load.concurrency or 1, rows[0].option)
+        (_in_flight(load, rows[0]), rows[0].option)
         for load, rows in plan.loads
         if rows[0].option.configuration.spec.level == "token" and rows[0].option.configuration.speculates
     ]
+
+
+def _in_flight(load: Load, row: LoadRow) -> int:
+    """Answers at once: those of the load, or of arrivals the mean over all copies."""
+    return load.concurrency or max(round(row.served.in_flight * row.option.arrangement.replicas), 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

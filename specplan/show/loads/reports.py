@@ -115,10 +115,8 @@ def _answers(plan: NamesPlan) -> Iterator[Answer]:
         f"{best.tokens_per_s / gpus:.0f} tokens/s for each GPU",
         f"{brief(gpus / best.answers_per_s)} GPU seconds for an answer, at {words.at_load(load)}",
     )
-    if best.errors:
-        largest, part = max(best.errors.items(), key=lambda error: error[1])
-        detail = f"it leaves ±{100 * part:.0f} % of the gain open, the largest part"
-        yield Answer("What to measure next?", largest, detail)
+    for largest, moves in [*words.widest(plan).items()][:1]:
+        yield Answer("What to measure next?", largest, f"it leaves the gain open by {moves}, the largest part")
 
 
 def load_parts(plan: LoadPlan) -> Iterator[Part]:
@@ -233,14 +231,10 @@ def _notes(plan: NamesPlan) -> Iterator[str]:
         yield f"commands allow for the longest planned answers, {longest}"
     if any(load.concurrency is None for load, _ in plan.loads):
         yield "of arrivals, tokens/s are those that arrive, and the gain is one of the mean seconds of an answer"
-    widest: dict[str, float] = {}
-    for _, rows in plan.loads:
-        for name, part in rows[0].errors.items():
-            widest[name] = max(widest.get(name, 0.0), part)
-    for name, part in sorted(widest.items(), key=lambda item: -item[1]):
+    widest = words.widest(plan)
+    for name, moves in widest.items():
         if name in MEASURE:
-            moves = f"moves the gain by ±{100 * part:.0f} %"
-            yield f"{name} is a prior of published pairs and {moves}; to narrow it: {MEASURE[name]}"
+            yield f"{name} is a prior of published pairs and moves the gain by {moves}; to narrow it: {MEASURE[name]}"
     if "cost of passes" in widest:
         if any("no measured row" in one for one in words.costs_from(plan)):
             how = "of which no measured row tells"
@@ -248,7 +242,7 @@ def _notes(plan: NamesPlan) -> Iterator[str]:
             how = "as measured on public rows of this GPU"
         else:
             how = "on a GPU known by its data sheet"
-        yield f"the cost of passes moves the gain by ±{100 * widest['cost of passes']:.0f} %, {how}"
+        yield f"the cost of passes moves the gain by {widest['cost of passes']}, {how}"
     yield from words.costs_from(plan)
     yield from (f"assumed: {one.text}" for one in words.assumed_by_plan(plan))
     yield from filter(None, [words.one_k(plan), words.policies(plan), *words.by_prompts(plan)])
@@ -304,7 +298,7 @@ def cheapest(plans: GpuPlans, rows: Sequence[Priced]) -> str:
     on = f"{best.gpus} x {_short(best.gpu)} with {words.named(best.plan, best.row.option)}"
     cost = f"${brief(best.per_million)}" if plans.priced else f"{brief(best.per_million)} GPU h"
     text = f"{at}: cheapest is {on}, {cost} per million tokens"
-    text += f", between {brief(best.low)} and {brief(best.high)} with 95 % confidence"
+    text += f", between {brief(best.low)} and {brief(best.high)} with 95 % confidence" if best.low < best.high else ""
     second = next((one for one in others if one.row.meets), None)
     if second is None:
         return f"{text}; {'no other type meets the bounds' if others else 'no other type was planned'}."
@@ -317,7 +311,8 @@ def cheapest(plans: GpuPlans, rows: Sequence[Priced]) -> str:
 def break_evens(plans: GpuPlans) -> str:
     """Return at which loads the cheapest type changes."""
     if len(plans.loads) < 2:
-        return "Break-even: say several loads (--concurrency 1,8,64) to see where another type becomes the cheapest."
+        several = "--concurrency 1,8,64" if plans.loads[0][0].load.concurrency else "--rate 0.5,1,2"
+        return f"Break-even: say several loads ({several}) to see where another type becomes the cheapest."
     changes = plans.break_evens()
     if not changes:
         best = [rows[0].gpu for rows in plans.loads if rows[0].row.meets]
@@ -339,7 +334,8 @@ def _gpus_table(plans: GpuPlans) -> str:
         for i, one in enumerate(priced):
             option = words.named(one.plan, one.row.option)
             cells = [one.load.text if not i else "", f"{one.gpus} x {_short(one.gpu)}", option]
-            cells += [f"{one.row.tokens_per_s:.0f}", f"{brief(one.per_million)} [{brief(one.low)}, {brief(one.high)}]"]
+            ends = f" [{brief(one.low)}, {brief(one.high)}]" if one.low < one.high else ""
+            cells += [f"{one.row.tokens_per_s:.0f}", f"{brief(one.per_million)}{ends}"]
             rows.append([*cells, brief(one.dollars.per_answer, 2) if one.row.meets else "misses bounds"])
     headings = ["load", "GPUs", "best", "tokens/s", f"{_unit(plans)}/M tokens", f"{_unit(plans)}/answer"]
     return table(headings, rows, width=SCREEN)
@@ -350,10 +346,10 @@ def _below_gpus(plans: GpuPlans) -> Iterator[str]:
     for plan in plans.plans:
         on = f"{plan.deployment.gpus} x {_short(plan.deployment.gpu.name)}"
         yield from (f"Not planned on {on}: {why}." for why in plan.beyond)
-    assumptions = dict.fromkeys(one.text for plan in plans.plans for one in words.assumed_by_plan(plan))
-    yield from (f"Assumed: {text}." for text in assumptions)
+    assumed = {one.drafter: one.text for plan in reversed(plans.plans) for one in words.assumed_by_plan(plan)}
+    yield from (f"Assumed: {text}." for text in assumed.values())
     yield (
         f"{_unit(plans)}/M tokens: price of all GPUs per hour / million tokens of answers written in it, [95 % "
-        "interval]; GPUs: the fewest that hold the models, more where these miss the bounds or have too little cache, "
-        "unless --gpus says how many. Each plan in full, with its commands: -v."
+        "interval]; GPUs: the fewest that hold the models, more where these finish too little, miss the bounds or have "
+        "too little cache, unless --gpus says how many. Each plan in full, with its commands: -v."
     )

@@ -18,6 +18,7 @@ from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
 from specplan.worlds.beliefs import MEASURE
 from specplan.worlds.drafters.naming import method_name
+from specplan.worlds.running.settings import later_versions
 from theory.hardware.half_widths import around
 
 if TYPE_CHECKING:
@@ -165,31 +166,33 @@ def by_load(plan: LoadPlan) -> str:
 
 
 def _below(plan: NamesPlan) -> Iterator[str]:
-    yield from (*words.waiting(plan), *words.unused(plan))
+    options = [rows[0].option for _, rows in plan.loads]
+    best = [one.configuration for one in options]
+    needs = dict.fromkeys(
+        text for one in options for text in later_versions(plan.deployment, one.configuration, one.arrangement)
+    )
+    yield from (*(f"To run it: {text}." for text in needs), *words.waiting(plan), *words.unused(plan))
     yield from (f"Assumed: {one.text}." for one in words.assumed_by_plan(plan))
     yield from filter(None, [words.one_k(plan), words.policies(plan), *words.by_prompts(plan, ending=True)])
-    widest = {name: part for _, rows in plan.loads for name, part in rows[0].errors.items() if part > 0.0}
-    if widest:
-        name = max(widest, key=lambda one: widest[one])
+    for name, moves in [*words.widest(plan).items()][:1]:
         how = f" To narrow it: {MEASURE[name]}." if name in MEASURE else ""
-        yield f"Most of the interval, ±{100 * widest[name]:.0f} %, is {name}.{how}"
+        yield f"Most of the interval, {moves}, is {name}.{how}"
     yield from (f"{text[0].upper()}{text[1:]}." for text in words.costs_from(plan))
     if names := [*plan.unknown, *plan.deployment.passed_over]:
         yield f"Not considered (why: -v): {', '.join(names)}."
-    best = [rows[0].option.configuration for _, rows in plan.loads]
     if any(configuration.k1 > 1 for configuration in best):
         yield (
             "k1: reasoning steps in flight at once; the draft writes whole steps ahead and the target judges them, so "
             "answers may differ from the target's own."
         )
     k = "k: tokens drafted per round (num_speculative_tokens); " if any(one.k2 > 1 for one in best) else ""
-    first = [rows[0] for _, rows in plan.loads]
-    errors = [plan.simulator.rate_errors(row.option, row.errors, row.served.in_flight) for row in first]
-    half = max(math.hypot(*each.values()) for each in errors)
-    rate = f"tokens/s: within a factor of {math.exp(half):.2f} (95 %)"
+    half = max(math.hypot(*plan.rate_errors(rows[0]).values()) for _, rows in plan.loads)
+    of, rate = "tokens per second over plain decoding", f"tokens/s: within a factor of {math.exp(half):.2f} (95 %)"
+    if plan.loads[0][1][0].arriving:
+        of, rate = "mean seconds of an answer by plain decoding over the method's,", "tokens/s: those that arrive"
     yield (
-        f"{k}gain: tokens per second over plain decoding on as many GPUs, [95 % interval]; {rate}; answer s: median / "
-        "90th percentile. Other methods, GPUs, bottlenecks and the commands to run it: -v."
+        f"{k}gain: {of} on as many GPUs, [95 % interval]; {rate}; answer s: median / 90th percentile. Other methods, "
+        "GPUs, bottlenecks and the commands to run it: -v."
     )
 
 
@@ -252,7 +255,7 @@ def named_row_as_json(plan: NamesPlan, row: LoadRow) -> dict[str, Any]:
     """Return a row of a plan from names as plain data."""
     configuration, arrangement, deployment = row.option.configuration, row.option.arrangement, plan.deployment
     dollars = dollars_of(deployment, row)
-    errors = plan.simulator.rate_errors(row.option, row.errors, row.served.in_flight)
+    errors = plan.rate_errors(row)
     return {
         **row_as_json(row),
         "tokens_per_s_interval": list(around(row.tokens_per_s, math.hypot(*errors.values()))),

@@ -47,6 +47,7 @@ __all__ = [
     "unused",
     "verdict",
     "waiting",
+    "widest",
 ]
 
 
@@ -111,6 +112,16 @@ def _placed(plan: LoadPlan, option: Option) -> str:
 def gain_of(row: LoadRow) -> Interval | str:
     """Return the gain with its interval; a dash where plain decoding cannot keep up with the arrivals."""
     return interval(row.gain) if math.isfinite(row.gain.value) else "–"
+
+
+def widest(plan: NamesPlan) -> dict[str, str]:
+    """Return by what factor each source of error moves the gain of the best rows at most, the largest first."""
+    parts: dict[str, float] = {}
+    for _, rows in plan.loads:
+        for name, part in rows[0].errors.items():
+            parts[name] = max(parts.get(name, 0.0), part)
+    ordered = sorted(parts.items(), key=lambda one: -one[1])
+    return {name: f"a factor of {math.exp(part):.2f} either way" for name, part in ordered if part > 0.0}
 
 
 def dollars_each(plan: LoadPlan, row: LoadRow) -> tuple[str, str]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from specplan.worlds.arrangements import Arrangement
     from specplan.worlds.request import Deployment, ServedModel
 
-__all__ = ["HELPER_CACHE", "Settings", "settings_of", "step_client", "vllm_command"]
+__all__ = ["HELPER_CACHE", "Settings", "later_versions", "settings_of", "step_client", "vllm_command"]
 
 _FIRST_PORT: Final = 8000
 _FIRST_MACHINE: Final = "<first machine>"
@@ -95,7 +95,7 @@ def settings_of(
             deployment, server, port, sequences, config if server.model is deployment.target else None, cached=steps
         )
     ]
-    notes += [*_later_versions(deployment, configuration), *_machines(deployment, configuration, arrangement)]
+    notes += [*later_versions(deployment, configuration, arrangement), *_machines(deployment, arrangement)]
     drafter = drafting_model(deployment, configuration.token)
     models = (
         _served_name(deployment.target),
@@ -155,9 +155,13 @@ def _devices(gpus: Iterable[int]) -> str:
     return f"CUDA_VISIBLE_DEVICES={','.join(map(str, gpus))}"
 
 
-def _later_versions(deployment: Deployment, configuration: Configuration) -> Iterator[str]:
-    """Which vLLM a command needs where the user did not say which one runs."""
-    if configuration.token != "block-drafter" or deployment.engine_said or deployment.block is None:
+def later_versions(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> Iterator[str]:
+    """Yield which vLLM a command needs where the user did not say which one runs."""
+    if configuration.token is None or deployment.engine_said:
+        return
+    if arrangement.pp > 1:
+        yield f"speculation over machines needs vLLM {first_with('vllm', 'speculation over stages')} or later"
+    if configuration.token != "block-drafter" or deployment.block is None:
         return
     kind, facts = block_kind(deployment.block), deployment.block.facts
     option, what = (_ADAPTIVE, "adaptive verification") if configuration.least else (kind, kind)
@@ -168,7 +172,7 @@ def _later_versions(deployment: Deployment, configuration: Configuration) -> Ite
         yield f"vLLM 0.26 refuses fewer than {facts.block.trained} tokens from this checkpoint"
 
 
-def _machines(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> Iterator[str]:
+def _machines(deployment: Deployment, arrangement: Arrangement) -> Iterator[str]:
     """What to know about servers on several machines."""
     if arrangement.pp == 1:
         return
@@ -176,8 +180,6 @@ def _machines(deployment: Deployment, configuration: Configuration, arrangement:
     if _by_ray(deployment):
         how = "start its command on one of them, all being machines of one Ray cluster"
     yield f"each copy runs on {arrangement.pp} machines: {how}"
-    if configuration.token is not None and not deployment.engine_said:
-        yield f"speculation over machines needs vLLM {first_with('vllm', 'speculation over stages')} or later"
 
 
 def _by_ray(deployment: Deployment) -> bool:

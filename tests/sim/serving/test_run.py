@@ -70,9 +70,9 @@ def test_percentiles_goodput_and_waste() -> None:
         for first, pace in ((0.1, 0.01), (0.2, 0.02), (0.9, 0.03), (0.3, 0.09))
     )
     load = ServedLoad(answers=answers, n_ended=4, seconds=2.0, tokens=40, in_flight=1.0, busy={})
-    assert load.goodput() == 2.0
-    assert load.goodput(ttft_s=0.5) == 1.5
-    assert load.goodput(ttft_s=0.5, tpot_s=0.05) == 1.0
+    assert load.good_share() == 1.0
+    assert load.good_share(ttft_s=0.5) == 0.75
+    assert load.good_share(ttft_s=0.5, tpot_s=0.05) == 0.5
     assert load.percentiles("tpot_s")[50] == pytest.approx(0.025)
     assert load.in_vain("draft") == 0.5
     assert load.in_vain("target") == 0.0
