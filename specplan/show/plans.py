@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from specplan.output import SCREEN, between, by_need, narrow, screen
 from specplan.show.loads.reports import load_parts
 from specplan.show.loads.results import by_load, loads_as_json
-from specplan.show.loads.words import beyond_timings, named, switch_off
+from specplan.show.loads.words import beyond_timings, gain_is, named, switch_off
 from specplan.show.page import (
     Answer,
     Bullets,
@@ -165,7 +165,7 @@ def _first_screen(plan: ProfilePlan) -> str:
     loads = []
     if plan.loads is not None:
         beyond = (f"Not planned: {why}." for why in plan.loads.beyond)
-        said = filter(None, [*beyond_timings(plan.loads), *beyond, switch_off(plan.loads)])
+        said = filter(None, [*beyond_timings(plan.loads), *beyond, switch_off(plan.loads), f"{gain_is(plan.loads)}."])
         loads = ["\n".join([by_load(plan.loads), *(textwrap.fill(line, SCREEN) for line in said)])]
     below = [*_below(ranking, len(shown)), *timings.lines()[: timings.latency is not None]]
     return screen(plan.headline(), about, _short_table(shown), *loads, below)

@@ -187,12 +187,10 @@ def _below(plan: NamesPlan) -> Iterator[str]:
         )
     k = "k: tokens drafted per round (num_speculative_tokens); " if any(one.k2 > 1 for one in best) else ""
     half = max(math.hypot(*plan.rate_errors(rows[0]).values()) for _, rows in plan.loads)
-    of, rate = "tokens per second over plain decoding", f"tokens/s: within a factor of {math.exp(half):.2f} (95 %)"
-    if plan.loads[0][1][0].arriving:
-        of, rate = "mean seconds of an answer by plain decoding over the method's,", "tokens/s: those that arrive"
+    rate = f"within a factor of {math.exp(half):.2f} (95 %)" if half else "those that arrive"
     yield (
-        f"{k}gain: {of} on as many GPUs, [95 % interval]; {rate}; answer s: median / 90th percentile. Other methods, "
-        "GPUs, bottlenecks and the commands to run it: -v."
+        f"{k}{words.gain_is(plan)} on as many GPUs, [95 % interval]; tokens/s: {rate}; answer s: median / 90th "
+        "percentile. Other methods, GPUs, bottlenecks and the commands to run it: -v."
     )
 
 
