@@ -53,7 +53,7 @@ _SUFFIXES: Final[Mapping[str, Mapping[str, Any]]] = {
 _QUANTISED: Final = tuple(ending for ending, quantisation in _SUFFIXES.items() if quantisation)
 
 _ELSEWHERE: Final = (
-    (re.compile(r"(-qat)?(-q\d\w*)?-gguf$"), "llama.cpp's files"),
+    (re.compile(r"(-qat)?(-ud)?([-.]i?q\d\w*)?[-.]gguf$"), "llama.cpp's files"),
     (re.compile(r"(-unsloth)?-bnb-\dbit$"), "bitsandbytes' format"),
     (re.compile(r"(-qat)?(-mlx)?-\dbit(-dwq)?$"), "MLX's format"),
 )
@@ -116,7 +116,8 @@ def known_config(name: str) -> tuple[str, dict[str, Any]]:
     >>> known_config("Qwen/Qwen3-32B-AWQ")[1]["quantization_config"]["bits"]
     4
     """
-    asked = name.strip().lower().replace(" ", "-")
+    _, whose, typed = f"//{name.strip().replace(' ', '-')}".rsplit("/", 2)
+    asked = f"{whose}/{typed}".removeprefix("/").lower()  # of an address on the hub, the name
     if (copy := _copies().get(asked)) is not None:
         return copy.name, {**_model(copy).config, "quantization_config": copy.quantization_config}
     found = _found(asked)
@@ -135,7 +136,8 @@ def known_config(name: str) -> tuple[str, dict[str, Any]]:
                 said = _BLOCK_FP8
             if said:  # of modules that the publisher spares, others spare the same
                 config["quantization_config"] = {"ignore": published.get("ignore", []), **said}
-            return known + name.strip()[-len(ending) :], config
+            others = whose and whose.lower() != known.lower().partition("/")[0]
+            return f"{whose}/{typed}" if others else known + typed[-len(ending) :], config
     asked_of = asked.partition(":")[0]  # behind it, which file of several
     for form, whose in _ELSEWHERE:
         copied = form.sub("", asked_of)

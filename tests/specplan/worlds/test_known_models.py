@@ -190,6 +190,20 @@ def test_endings_say_how_weights_are_stored(name: str, precision: Precision) -> 
     assert shape_of(name).precision == precision
 
 
+@pytest.mark.parametrize(
+    ("typed", "served"),
+    [
+        ("RedHatAI/Qwen3-32B-quantized.w4a16", "RedHatAI/Qwen3-32B-quantized.w4a16"),
+        ("https://huggingface.co/nvidia/Qwen3-8B-NVFP4", "nvidia/Qwen3-8B-NVFP4"),
+        ("qwen/qwen3-32b-awq", "Qwen/Qwen3-32B-awq"),
+        ("Qwen3 32B FP8", "Qwen/Qwen3-32B-FP8"),
+    ],
+)
+def test_a_copy_keeps_its_publisher_whose_files_are_served(typed: str, served: str) -> None:
+    assert shape_of(typed).name == served
+    assert base_name(served) in ("Qwen/Qwen3-32B", "Qwen/Qwen3-8B")
+
+
 def test_copies_are_of_models_of_the_table_under_their_own_names() -> None:
     for copy in known_copies():
         assert base_name(copy.name) == copy.of
@@ -205,6 +219,7 @@ def test_copies_are_of_models_of_the_table_under_their_own_names() -> None:
         ("unsloth/Llama-3.3-70B-Instruct-bnb-4bit", "bitsandbytes' format", "meta-llama/Llama-3.3-70B-Instruct-AWQ"),
         ("mlx-community/Qwen3-8B-4bit", "MLX's format", "Qwen/Qwen3-8B-AWQ"),
         ("mlx-community/Qwen3-8B-4bit-DWQ", "MLX's format", "Qwen/Qwen3-8B-AWQ"),
+        ("Qwen/Qwen3-8B-Q4_K_M.gguf", "llama.cpp's files", "Qwen/Qwen3-8B-AWQ"),
         ("bartowski/Qwen_Qwen3-8B-GGUF", "llama.cpp's files", "Qwen/Qwen3-8B-AWQ"),
         ("google/gemma-3-27b-it-qat-q4_0-gguf", "llama.cpp's files", "google/gemma-3-27b-it-AWQ"),
     ],
