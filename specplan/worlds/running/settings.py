@@ -37,6 +37,9 @@ __all__ = ["HELPER_CACHE", "Settings", "later_versions", "settings_of", "step_cl
 _FIRST_PORT: Final = 8000
 _FIRST_MACHINE: Final = "<first machine>"
 _NGRAM: Final = 3
+_SPECULATORS: Final = "-speculator."
+"""Part of the names of drafters whose configuration vLLM reads since vllm-project/vllm#21345: in SGLang's and
+TensorRT-LLM's code that was searched nothing reads its ``transformer_layer_config``."""
 HELPER_CACHE: Final = 4e9
 """Room for the cache and the working memory of a draft or a judge that shares its GPU, B."""
 _ADAPTIVE: Final = "enable_adaptive_verification"
@@ -135,6 +138,8 @@ def settings_of(
     if engine != "sglang" and schedule is not None and algorithm:
         commands.append(sglang_command(deployment, configuration, models, schedule, arrangement, sequences))
         notes.append(f"instead of vLLM the last command: {_since(algorithm, adaptive)}")
+    if _SPECULATORS in models[1] and (file is not None or (schedule is not None and algorithm)):
+        notes.append(f"{models[1]} is stored as vLLM's speculators are: other engines may need it converted")
     judge = _FIRST_PORT + 2 if deployment.judge is not None else _FIRST_PORT  # of the first copy
     ports = {"target": _FIRST_PORT, "draft": _FIRST_PORT + 1, "judge": judge}
     client = step_client(configuration, **ports) if steps else None
