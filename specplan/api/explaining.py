@@ -20,9 +20,9 @@ from specplan.live.explaining.window import windows, work_of
 from specplan.output import progress
 from specplan.readers.formats import is_benchmark, read_benchmarks
 from specplan.show.explanations import Explained
-from specplan.worlds.drafters.finding import find_block
+from specplan.worlds.drafters.finding import find_block, head_named
 from specplan.worlds.measured_operators import with_operators
-from specplan.worlds.model_files import ModelFacts, block_drafter, draft_head, shape_of
+from specplan.worlds.model_files import ModelFacts, block_drafter, shape_of
 from theory.block_drafting import LAWS
 from theory.errors import ParameterError
 from theory.hardware.engines import engine_named
@@ -231,9 +231,7 @@ def _round(target: PassModel, known: ModelFacts, draft: str | None, eagle: str |
             block = block_drafter(known, method) if draft is None else shape_of(draft)
         return head_round(target, block.shape, "block-drafter")
     if eagle is not None:
-        kinds = {"trained": "eagle3", "mtp": "mtp"}
-        head = draft_head(known, kinds[eagle]) if eagle in kinds else shape_of(eagle)
-        return head_round(target, head.shape)
+        return head_round(target, head_named(eagle, known).shape)
     if draft is None:
         return Round(target=target, method="prompt-lookup")
     facts = shape_of(draft)

@@ -35,10 +35,6 @@ _HAVE_DEFAULTS: Final = {"answer_spread": "answer_spread", "gpu_memory_utilizati
 _FLUCTUATION: Final = 4.0
 """Places of an engine over the mean answers in flight, or over their root where they are few: arrivals at random should
 not wait for one, as they do not in the simulation, which has `_MOST_SEQUENCES` of `FromNames`."""
-_TRAINED: Final = "trained"
-"""An EAGLE-3 head of the usual size."""
-_OWN: Final = "mtp"
-"""The layer that the target was published with, for further tokens."""
 
 
 def deployment_plan(options: Mapping[str, Any], names: Sequence[str]) -> NamesPlan:
@@ -299,13 +295,12 @@ def _usual_cache(target: ServedModel, gpu: Gpu) -> ServedModel:
 
 def _head(name: str, target: ServedModel, cache: str | None) -> ServedModel:
     """An EAGLE head by its name, or one of the usual size."""
-    from specplan.worlds.model_files import draft_head
+    from specplan.worlds.drafters.finding import head_named
     from specplan.worlds.request import ServedModel
 
-    if name not in (_TRAINED, _OWN):
-        return _model(name, None, cache)
-    facts = draft_head(target.facts, "mtp" if name == _OWN else "eagle3")
-    return ServedModel(facts=facts, precision=facts.precision)
+    facts = head_named(name, target.facts)
+    formats = facts.precision if cache is None else replace(facts.precision, cache=cache)
+    return ServedModel(facts=facts, precision=formats)
 
 
 def _block(name: str, target: ServedModel, cache: str | None) -> ServedModel:

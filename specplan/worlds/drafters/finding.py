@@ -28,11 +28,14 @@ __all__ = [
     "family_draft",
     "find_block",
     "find_head",
+    "head_named",
     "published_heads",
 ]
 
 _SMALLER: Final = 5.0
 """Active parameters of a target over those of a draft of its family, at least: nearer ones take too long to draft."""
+_UNNAMED: Final = {"trained": "eagle3", "mtp": "mtp"}
+"""Words for heads without a name of their own to their methods."""
 _IMAGES: Final = "-vl-"
 """In the names of models that see: their positions have three parts, which vLLM 0.32 does not draft with everywhere."""
 _FAMILY: Final = re.compile(r"(?:meta-)?([a-z]+-?\d+)(?!\d*b)")
@@ -100,6 +103,28 @@ def find_head(target: ModelFacts, wanted: Sequence[str] = ()) -> HeadFound:
     return HeadFound(facts=_facts(chains[0], target) if chains else None, passed_over=passed_over)
 
 
+def head_named(name: str, target: ModelFacts) -> ModelFacts:
+    """Return a head that drafts for a target: ``mtp`` its own layers, ``trained`` one of the usual size still to train.
+
+    Parameters
+    ----------
+    name : one of these, a published head of the table, a model of the table, or a ``config.json``.
+
+    Raises
+    ------
+    ParameterError : an unknown name, a head of another target, or ``mtp`` of a target without such layers.
+    """
+    if name in _UNNAMED:
+        return draft_head(target, _UNNAMED[name])
+    heads = [one for one in _table() if one.head.lower() == name.strip().lower() and one.drafts == "chain"]
+    if not heads or _is_known(name):
+        return shape_of(name)
+    own, other = target.shape, shape_of(heads[0].targets[0]).shape
+    if (own.hidden, own.vocab, own.n_layers) != (other.hidden, other.vocab, other.n_layers):
+        raise ParameterError("eagle", name, f"is a head of {heads[0].targets[0]}, not of {target.name}")
+    return _facts(heads[0], target)
+
+
 def find_block(target: ModelFacts, wanted: Sequence[str] = (), named: str = "") -> HeadFound:
     """Return the block drafter of a target: DSpark before DFlash, whose acceptance falls faster along a block.
 
@@ -127,11 +152,14 @@ def find_block(target: ModelFacts, wanted: Sequence[str] = (), named: str = "") 
 
 def _facts(head: PublishedHead, target: ModelFacts) -> ModelFacts:
     """Sizes of a head from the table of known models; else those of a usual head."""
-    known = {name.lower() for model in known_models() for name in model.names}
-    if head.head.lower() in known:
+    if _is_known(head.head):
         return shape_of(head.head)
     source = "published; its sizes are not in the table of known models, so those of a usual head"
     return replace(draft_head(target, head.method), name=head.head, source=source)
+
+
+def _is_known(name: str) -> bool:
+    return any(name.strip().lower() == one.lower() for model in known_models() for one in model.names)
 
 
 def family_draft(target: ModelFacts, context: int = 1) -> str | None:

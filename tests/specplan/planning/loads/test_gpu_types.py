@@ -12,6 +12,7 @@ from specplan.planning.loads.gpu_types import GpuPlans, Priced
 from specplan.show.loads.reports import break_evens, cheapest
 from specplan.show.loads.results import GpusPlan
 from specplan.worlds.request import Load
+from theory.errors import ParameterError
 
 SMALL = {"answer_tokens": 200, "context": 400, "methods": ["ngram"]}
 
@@ -108,6 +109,22 @@ def test_more_gpus_are_taken_where_the_fewest_miss_the_bounds() -> None:
     assert (best.gpus, best.row.meets) == (2, True)
     assert not found.priced
     assert best.per_million == pytest.approx(2.0 * 1e6 / 3600.0 / best.row.tokens_per_s)
+
+
+def test_more_gpus_are_taken_where_the_fewest_finish_less_than_arrives() -> None:
+    """A rate that one of the two types finishes on one GPU and the other on two; one that neither does is refused."""
+    asked = {"answer_tokens": 200, "context": 400, "methods": ["ngram"], "answer_spread": 0.0, "no_curve": True}
+    one = sp.plan_gpus("Qwen/Qwen3-32B", ["H100"], concurrency=128, gpus=1, **asked).plans.loads[0][0]
+    rate = 1.2 * one.row.answers_per_s
+    found = sp.plan_gpus("Qwen/Qwen3-32B", {"H100": 2.0, "H200": 3.0}, rate=[0.1, rate], **asked)
+    few, many = found.plans.loads
+    assert [row.load.per_second for row in (few[0], many[0])] == pytest.approx([0.1, rate])
+    assert {row.gpu: row.gpus for row in few} == {"NVIDIA H100 SXM": 1, "NVIDIA H200 SXM": 1}
+    assert {row.gpu: row.gpus for row in many}["NVIDIA H100 SXM"] == 2
+    assert few[0].low == few[0].per_million == few[0].high, "all of it is given"
+    assert "Break-even" in found.text()
+    with pytest.raises(ParameterError, match=r"must be below .* 1 x NVIDIA H100 SXM finish: take more \(--gpus\)"):
+        sp.plan_gpus("Qwen/Qwen3-32B", ["H100"], rate=100.0 * rate, gpus=1, **asked)
 
 
 test_types_and_prices_that_do_not_fit_are_one_line = refused_words(

@@ -20,12 +20,13 @@ import specplan as sp
 from sim.configuration import PLAIN
 from sim.serving.arrivals import Arrivals
 from specplan.output import SCREEN
+from specplan.planning.loads.from_options import settings_for
 from specplan.planning.loads.limits import LIMITS
 from specplan.planning.loads.load_plan import LoadRow, NamesPlan, plan_loads
 from specplan.planning.loads.options import Budget, considered, pays
 from specplan.planning.loads.schedule import Depths
 from specplan.planning.loads.statements import schedule_of
-from specplan.show.loads.results import LoadsPlan, row_as_json
+from specplan.show.loads.results import LoadsPlan, plan_as_json, row_as_json
 from specplan.show.loads.words import engine_name
 from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.request import Limits, Load
@@ -97,10 +98,38 @@ def test_what_is_printed_keeps_littles_law(found: NamesPlan) -> None:
             assert chance < 0.2
 
 
+def test_of_arrivals_what_arrives_is_certain_and_the_gain_is_one_of_times(found: NamesPlan) -> None:
+    load, rows_there = found.loads[2]
+    data = plan_as_json(found)["loads"][2]["rows"]
+    for row, plain in zip(rows_there, data, strict=True):
+        assert row.answers_per_s == load.per_second
+        assert plain["tokens_per_s_interval"] == [row.tokens_per_s] * 2
+        assert row.tokens_per_s == pytest.approx(load.per_second * WANTED.answer_tokens)
+        assert found.rate_errors(row) == {}
+    arriving = LoadsPlan(plan=replace(found, loads=found.loads[2:])).text()
+    assert "tokens/s: those that arrive" in " ".join(arriving.split())
+    assert "gain: mean seconds of an answer by plain decoding over the method's" in " ".join(arriving.split())
+    assert "tokens/s: within a factor of" in " ".join(LoadsPlan(plan=found).text().split())
+
+
+def test_a_server_has_places_for_arrivals_at_random(found: NamesPlan) -> None:
+    """An answer finds more than four in flight once in 600 where one is on average: with one place it would wait."""
+    option = found.loads[2][1][0].option
+    few = replace(found, loads=tuple((Load(rate=0.5, burstiness=c), found.loads[2][1]) for c in (1.0, 3.0)))
+    mean = found.loads[2][1][0].served.in_flight
+    command = settings_for(replace(few, loads=few.loads[:1]), option).commands[0].split()
+    bursts = settings_for(few, option).commands[0].split()
+    places, more = (int(words[words.index("--max-num-seqs") + 1]) for words in (command, bursts))
+    assert places >= 4.0 * mean
+    assert more == pytest.approx(3.0 * places, abs=3)
+
+
 def test_an_engine_later_than_those_measured_is_said_to_be() -> None:
     shown = "vllm 0.32.0 (costs of 0.18.0; none after 0.24 was measured)"
     assert engine_name(deployment(engine_version="0.32.0")) == shown
     assert engine_name(deployment(engine_version="0.19.1")) == "vllm 0.19.1 (costs of 0.18.0)"
+    assert engine_name(deployment(engine_version="0.18.0")) == "vllm 0.18.0"
+    assert engine_name(deployment()) == "vllm (costs of 0.18.0)"
 
 
 def test_lengths_that_differ_are_drawn_unless_none_are_wanted() -> None:

@@ -1,5 +1,6 @@
 """Statements about loads and prompts: each says what its table says, and no two contradict."""
 
+import math
 import re
 from pathlib import Path
 
@@ -177,6 +178,25 @@ def test_the_first_screen_says_which_gpus_idle_and_at_which_loads_answers_wait()
     screen = plan_models("Qwen/Qwen3-8B", methods=["ngram"], concurrency=[1, 64], **sizes).text()
     assert "\nLoad 1: 1 of the 3 GPUs idles; a copy takes 2.\n" in screen
     assert "\nLoad 64: answers wait for room in the cache; more GPUs, --cache fp8 or a smaller" in screen
+
+
+def test_one_k_is_compared_where_its_method_is_best() -> None:
+    """The block drafter leaves too little cache for four answers: a head is best there, of which its k says nothing."""
+    found = plan_models("Qwen/Qwen3-8B", gpu="RTX 4090", concurrency=[1, 4], no_curve=True)
+    first, second = (rows[0].option.configuration for _, rows in found.plan.loads)
+    assert first.token != second.token
+    assert "Simpler" not in found.text()
+    assert "To run it: " in found.text(), "the drafter came with a later version than the costs are of"
+    alike = plan_models("Qwen/Qwen3-8B", concurrency=[1, 16], methods=["eagle3"], no_curve=True).text()
+    assert "Simpler: one k = 4 wherever eagle3 is best" in " ".join(alike.split())
+
+
+def test_what_moves_the_gain_is_said_by_its_largest_part_over_the_loads() -> None:
+    found = plan_models("Qwen/Qwen3-8B", concurrency=[1, 64], methods=["eagle3"], no_curve=True)
+    most = max(part for _, rows in found.plan.loads for part in rows[0].errors.values())
+    told = f"a factor of {math.exp(most):.2f} either way"
+    assert f"Most of the interval, {told}, is token acceptance." in " ".join(found.text().split())
+    assert f"moves the gain by {told}; to narrow it" in " ".join(found.text(verbose=True).split())
 
 
 def test_arrivals_that_plain_decoding_cannot_serve_have_no_gain() -> None:

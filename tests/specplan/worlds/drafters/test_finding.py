@@ -13,6 +13,7 @@ from specplan.worlds.drafters.finding import (
     family_draft,
     find_block,
     find_head,
+    head_named,
     published_heads,
 )
 from specplan.worlds.drafters.naming import head_kind
@@ -150,6 +151,15 @@ test_heads_of_other_targets_are_refused_by_the_field_that_differs = refused(
     ("Qwen/Qwen3-14B", "lmsys/SGLang-EAGLE3-Llama-4-Scout-17B-16E-Instruct-SpecForge", "vocab_size 202048, not 151936"),
     ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B", "num_hidden_layers 36, heads have at most 8"),
 )
+
+
+def test_a_published_head_may_be_named_for_its_target_and_for_models_of_its_sizes() -> None:
+    target, head = shape_of("Qwen/Qwen3-32B"), "RedHatAI/Qwen3-32B-speculator.eagle3"
+    assert head_named(head, target) == find_head(target).facts
+    assert head_named(head.lower(), replace(target, name="my fine-tuned copy")).name == head
+    with pytest.raises(ParameterError, match=f"eagle='{head}' is a head of Qwen/Qwen3-32B, not of Qwen/Qwen3-8B"):
+        head_named(head, shape_of("Qwen/Qwen3-8B"))
+    assert head_named("yuhuili/EAGLE3-LLaMA3.3-Instruct-70B", target).reads_hidden == 8192, "known by its own sizes"
 
 
 def test_a_draft_of_another_vocabulary_may_draft_steps_but_no_tokens() -> None:
