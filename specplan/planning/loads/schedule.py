@@ -1,8 +1,9 @@
 """How many tokens to draft per round (k) by sequences in the batch: one optimum for plans, tables and schedules.
 
 The rate of a batch is tokens per pass over seconds per round, by the pass model and what is expected of acceptance; it
-is flat around its best. Among all schedules that lose at most `NOISE` of the best rate at each batch size the one is
-taken whose k rises least often with the batch, then the one that changes least often, then the one that drafts least.
+is flat around its best. A batch has no more sequences than the cache holds. Among all schedules that lose at most
+`NOISE` of the best rate at each batch size the one is taken whose k rises least often with the batch, then the one that
+changes least often, then the one that drafts least.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from typing import Final
 
 from calibrate.token_acceptance.schedule import Schedule
 from sim.configuration import PLAIN, Configuration
-from specplan.worlds.arrangements import Split
+from specplan.planning.loads.options import room_of
+from specplan.worlds.arrangements import Arrangement, Split
 from specplan.worlds.drafters.naming import ends_a_turn, layers_in_turn
 from specplan.worlds.world import World
 from theory.adaptive.verification import least_that_pays
+from theory.errors import ParameterError
 from theory.hardware.work import Parallel
 
 __all__ = ["NOISE", "SIZES", "Depths", "FixedK", "smoothed"]
@@ -50,6 +53,7 @@ class Depths:
         self._context = deployment.prompt_tokens + deployment.answer_tokens / 2.0
         self._rates: dict[tuple[str, Split, int], list[float]] = {}
         self._schedules: dict[tuple[str, Split], Schedule] = {}
+        self._fits: dict[tuple[Configuration, Split], float] = {}
 
     def k(self, token: str, split: Split, sequences: int) -> int:
         """Return the tokens to draft per round with so many sequences in the batch of one target.
@@ -146,8 +150,22 @@ class Depths:
         return self._rates[key]
 
     def _rate(self, configuration: Configuration, split: Split, size: int) -> float:
-        seconds = self._world.round_cost(configuration, split).iteration(size, size * self._context)
-        return size * self._world.passes(configuration).tokens / seconds
+        running = min(size, self._fitting(configuration, split))
+        seconds = self._world.round_cost(configuration, split).iteration(running, running * self._context)
+        return running * self._world.passes(configuration).tokens / seconds
+
+    def _fitting(self, configuration: Configuration, split: Split) -> float:
+        """Sequences that the cache of a copy holds in the middle of their answers, >= 1: more are never in a batch."""
+        key = configuration, split
+        if key not in self._fits:
+            dp, pp = (split.dp, split.pp) if isinstance(split, Parallel) else (1, 1)
+            where = Arrangement(tp=(split.tp if isinstance(split, Parallel) else split) * dp, dp=dp, pp=pp, replicas=1)
+            try:
+                rooms = room_of(self._world.deployment, configuration, where)
+                self._fits[key] = max(min(room.answers(self._context) for room in rooms), 1.0)
+            except ParameterError:  # not even one answer fits
+                self._fits[key] = 1.0
+        return self._fits[key]
 
 
 def smoothed(rates: Sequence[Sequence[float]], noise: float) -> list[int]:

@@ -22,6 +22,7 @@ from specplan.show.loads.words import one_k, verdict
 from specplan.worlds.request import Limits, Load
 from specplan.worlds.world import World
 from theory.errors import ParameterError, SpecplanError
+from theory.hardware.gpus import gpu_named
 
 HEAD = head_of("Qwen/Qwen3-8B")
 
@@ -52,6 +53,15 @@ def test_every_k_loses_what_the_best_k_makes_more(planned: NamesPlan) -> None:
         assert losses == planned.depths.losses("eagle", 1, sequences)
     data = plan_as_json(planned)["k_table"]
     assert [row["k"] for row in data["rows"]] == list(range(1, len(found.losses) + 1))
+
+
+def test_k_is_that_of_the_batch_which_the_cache_holds() -> None:
+    """Four answers fit: beyond them others wait, the batch stays, and with it the k that is best for it."""
+    full = Depths(World(deployment(gpu=gpu_named("RTX 4090"), head=HEAD, context=8192, answer_tokens=4096)))
+    empty = Depths(World(deployment(gpu=gpu_named("H200"), head=HEAD, context=8192, answer_tokens=4096)))
+    assert full.losses("eagle", 1, 8) == full.losses("eagle", 1, 1024)
+    assert full.k("eagle", 1, 8) == full.k("eagle", 1, 1024)
+    assert empty.k("eagle", 1, 1024) < empty.k("eagle", 1, 8)
 
 
 def test_answers_beyond_the_places_wait(planned: NamesPlan) -> None:
