@@ -313,9 +313,12 @@ class Planner:
         """Rows for answers that arrive, at random or as in a trace, by mean seconds of an answer."""
         assert load.per_second is not None
         simulator, in_flight = self.simulator, self._in_flight(load.per_second)
+        options = []  # each as it is best with the answers that itself has in flight
+        for shown in simulator.shown(self.best_at(in_flight)):
+            own = self.best_at(min(self._in_flight(load.per_second, shown.kind), in_flight))
+            options.append(own[shown.kind][0] if shown.kind in own else shown)
         capacity = {  # answers per second that an option finishes, however many wait
-            option: max(simulator.speed(option, n) for n in _MANY) / simulator.answer_tokens
-            for option in simulator.shown(self.best_at(in_flight))
+            option: max(simulator.speed(option, n) for n in _MANY) / simulator.answer_tokens for option in options
         }
         going = [option for option in capacity if load.per_second < _MOST_OF_CAPACITY * capacity[option]]
         if not going:
@@ -355,11 +358,12 @@ class Planner:
             **simulator.facts(option, max(shares_of(answers, copies)), served),
         )
 
-    def _in_flight(self, rate: float) -> int:
-        """Answers in flight at a rate by plain decoding: Little's law on the curve."""
+    def _in_flight(self, rate: float, kind: str = PLAIN.method) -> int:
+        """Answers in flight at a rate by the best option of a kind: Little's law on the curve."""
         points = sorted({*self._best, *_powers(_MOST_CURVE)})
         for n in points:
-            if self.best_at(n)[PLAIN.method][1] / self.simulator.answer_tokens >= rate:
+            best = self.best_at(n)
+            if kind in best and best[kind][1] / self.simulator.answer_tokens >= rate:
                 return n
         return points[-1]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from deployments import deployment
+from deployments import deployment, head_of
 from screens import Main
 
 import specplan as sp
@@ -110,6 +110,16 @@ def test_of_arrivals_what_arrives_is_certain_and_the_gain_is_one_of_times(found:
     assert "tokens/s: those that arrive" in " ".join(arriving.split())
     assert "gain: mean seconds of an answer by plain decoding over the method's" in " ".join(arriving.split())
     assert "tokens/s: within a factor of" in " ".join(LoadsPlan(plan=found).text().split())
+
+
+def test_of_arrivals_each_method_drafts_for_the_answers_that_itself_has_in_flight() -> None:
+    wanted = deployment(head=head_of("Qwen/Qwen3-8B"), context=900, answer_tokens=400)
+    plan = plan_loads(wanted, [Load(rate=8.0)], Limits(), ["eagle"], curve=False)
+    head, plain = plan.loads[0][1]
+    assert head.served.in_flight < 0.6 * plain.served.in_flight
+    ks = {plan.depths.k("eagle", 1, round(share * head.served.in_flight)) for share in (0.7, 1.0, 1.5, 2.0)}
+    assert head.option.configuration.k2 - 1 in ks
+    assert head.option.configuration.k2 - 1 > plan.depths.k("eagle", 1, 2 * round(plain.served.in_flight))
 
 
 def test_a_server_has_places_for_arrivals_at_random(found: NamesPlan) -> None:
