@@ -234,7 +234,7 @@ def _notes(plan: NamesPlan) -> Iterator[str]:
     widest = words.widest(plan)
     for name, moves in widest.items():
         if name in MEASURE:
-            yield f"{name} is a prior of published pairs and moves the gain by {moves}; to narrow it: {MEASURE[name]}"
+            yield f"{name}: a prior of published pairs, which moves the gain by {moves}; to narrow it: {MEASURE[name]}"
     if "cost of passes" in widest:
         if any("no measured row" in one for one in words.costs_from(plan)):
             how = "of which no measured row tells"

@@ -160,7 +160,7 @@ def test_what_names_do_not_tell_is_said(found: NamesPlan) -> None:
     assert "not considered: eagle: needs a head" in text
     assert "assumed: ngram makes" in text or "assumed: draft_model makes" in text
     assert "nan" not in text
-    assert "token acceptance is a prior" in text
+    assert "token acceptance: a prior" in text
 
 
 def test_what_the_user_knows_narrows_the_interval() -> None:

@@ -197,7 +197,7 @@ def test_what_moves_the_gain_is_said_by_its_largest_part_over_the_loads() -> Non
     most = max(part for _, rows in found.plan.loads for part in rows[0].errors.values())
     told = f"a factor of {math.exp(most):.2f} either way"
     assert f"Most of the interval, {told}, is token acceptance." in " ".join(found.text().split())
-    assert f"moves the gain by {told}; to narrow it" in " ".join(found.text(verbose=True).split())
+    assert f"which moves the gain by {told}; to narrow it" in " ".join(found.text(verbose=True).split())
 
 
 def test_arrivals_that_plain_decoding_cannot_serve_have_no_gain() -> None:
