@@ -60,7 +60,8 @@ class Depths:
 
         At least 1, but for a table that was given.
         """
-        return self._speculating(token, split).at(min(max(sequences, 1), self._places))
+        running = min(sequences, self._places, int(self._fitting(Configuration(method=token, k2=2), split)))
+        return self._speculating(token, split).at(max(running, 1))
 
     def schedule(self, token: str, split: Split, off_from: int | None) -> Schedule:
         """Return k by batch size, 0 from ``off_from`` on; None: speculation pays at all sizes that were looked at.

@@ -62,6 +62,9 @@ def test_k_is_that_of_the_batch_which_the_cache_holds() -> None:
     assert full.losses("eagle", 1, 8) == full.losses("eagle", 1, 1024)
     assert full.k("eagle", 1, 8) == full.k("eagle", 1, 1024)
     assert empty.k("eagle", 1, 1024) < empty.k("eagle", 1, 8)
+    table = Schedule((BatchRange(1, 8, 4), BatchRange(9, 1024, 1)))
+    given = (Depths(World(replace(one._world.deployment, k=table))).k("eagle", 1, 64) for one in (full, empty))
+    assert tuple(given) == (4, 1), "vLLM looks up the batch that runs"
 
 
 def test_answers_beyond_the_places_wait(planned: NamesPlan) -> None:
