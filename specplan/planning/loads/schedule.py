@@ -53,14 +53,14 @@ class Depths:
         self._context = deployment.prompt_tokens + deployment.answer_tokens / 2.0
         self._rates: dict[tuple[str, Split, int], list[float]] = {}
         self._schedules: dict[tuple[str, Split], Schedule] = {}
-        self._fits: dict[tuple[Configuration, Split], float] = {}
+        self._fits: dict[tuple[Configuration, Split], int] = {}
 
     def k(self, token: str, split: Split, sequences: int) -> int:
         """Return the tokens to draft per round with so many sequences in the batch of one target.
 
         At least 1, but for a table that was given.
         """
-        running = min(sequences, self._places, int(self._fitting(Configuration(method=token, k2=2), split)))
+        running = min(sequences, self._places, self._fitting(Configuration(method=token, k2=2), split))
         return self._speculating(token, split).at(max(running, 1))
 
     def schedule(self, token: str, split: Split, off_from: int | None) -> Schedule:
@@ -155,7 +155,7 @@ class Depths:
         seconds = self._world.round_cost(configuration, split).iteration(running, running * self._context)
         return running * self._world.passes(configuration).tokens / seconds
 
-    def _fitting(self, configuration: Configuration, split: Split) -> float:
+    def _fitting(self, configuration: Configuration, split: Split) -> int:
         """Sequences that the cache of a copy holds in the middle of their answers, >= 1: more are never in a batch."""
         key = configuration, split
         if key not in self._fits:
@@ -163,9 +163,9 @@ class Depths:
             where = Arrangement(tp=(split.tp if isinstance(split, Parallel) else split) * dp, dp=dp, pp=pp, replicas=1)
             try:
                 rooms = room_of(self._world.deployment, configuration, where)
-                self._fits[key] = max(min(room.answers(self._context) for room in rooms), 1.0)
+                self._fits[key] = max(int(min(room.answers(self._context) for room in rooms)), 1)
             except ParameterError:  # not even one answer fits
-                self._fits[key] = 1.0
+                self._fits[key] = 1
         return self._fits[key]
 
 
