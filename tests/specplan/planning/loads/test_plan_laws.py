@@ -40,7 +40,7 @@ FASTER = (
 """GPUs, the second of each pair with at least as much memory, bandwidth and arithmetic."""
 ANSWERS = (1, 8, 64)
 WAITING = 0.8
-"""Share of the tokens per second that is left with more answers, at least: of a full cache requests lose their places."""
+"""Share of the tokens per second that is left with more answers, at least: of a full cache requests lose places."""
 
 SIZES = st.fixed_dictionaries(
     {
