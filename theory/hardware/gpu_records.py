@@ -102,7 +102,7 @@ class ExpertRates:
 
 @dataclass(frozen=True, slots=True)
 class LatentRates:
-    """Latent attention of one layer with its projections: ``s + |weights / B, operations / F| + cache / B' + ...``."""
+    """Latent attention of one layer: ``s + |weights / B, operations / F| + |cache / B', operations / F'| + new / Q``."""
 
     overhead_s: float
     """s, fixed time, s."""
@@ -113,9 +113,11 @@ class LatentRates:
     cache_bandwidth: float
     """B', cached bytes read per second, B/s."""
     attention_rate: float
-    """Operations of attention per second, 1/s."""
+    """F', operations of attention per second, 1/s."""
     quantised_s: float
     """What projections with quantised weights take more, s: their inputs are brought into the format first."""
+    query_bandwidth: float
+    """Q, bytes of queries and outputs in the compressed space handled per second, B/s."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,9 +88,9 @@ _ATTENTION: Final = {
 }
 # The overhead is that of served DeepSeek-R1; operators timed alone took 96, 94 and 30 us.
 _LATENT: Final = {
-    "NVIDIA H100 SXM": LatentRates(3.5e-5, 2.82e12, 4.52e14, 3.08e12, 1.79e15, 5.2e-6),
-    "NVIDIA H200 SXM": LatentRates(3.0e-5, 4.28e12, 4.88e14, 4.32e12, 1.46e15, 6.8e-6),
-    "NVIDIA B200 SXM": LatentRates(2.46e-5, 3.95e12, 1.34e15, 5.83e12, 2.71e15, 1.30e-5),
+    "NVIDIA H100 SXM": LatentRates(3.5e-5, 2.90e12, 4.65e14, 2.93e12, 1.26e15, 4.1e-6, 1.60e12),
+    "NVIDIA H200 SXM": LatentRates(3.0e-5, 4.31e12, 5.05e14, 3.87e12, 1.13e15, 4.6e-6, 1.41e12),
+    "NVIDIA B200 SXM": LatentRates(2.46e-5, 4.43e12, 1.39e15, 5.67e12, 2.47e15, 1.19e-5, 5.89e11),
 }
 # Printed by benchmarks.fit_mixers from tables of vLLM 0.24.0 and a nightly build (Kimi-K3). Choosing single tokens was
 # timed from the host, as latent attention was; of it the share is taken that servers of DeepSeek-R1 show of the latter.
@@ -149,17 +149,17 @@ _EXPERTS: Final = {
 _SUMS: Final = {
     "NVIDIA H100 SXM": {
         2: SumRates(((4.27e-6, 1.31e11), (2.03e-5, 2.74e11))),
-        4: SumRates(((4.53e-6, 4.58e10), (7.47e-6, 9.42e10), (2.18e-5, 2.14e11))),
-        8: SumRates(((4.63e-6, 2.05e10), (9.35e-6, 1.00e11), (2.65e-5, 1.89e11))),
+        4: SumRates(((4.71e-6, 6.59e10), (2.07e-5, 2.11e11))),
+        8: SumRates(((4.96e-6, 3.80e10), (1.79e-5, 1.75e11))),
     },
     "NVIDIA H200 SXM": {
         2: SumRates(((4.40e-6, 1.33e11), (2.00e-5, 2.86e11))),
-        4: SumRates(((4.57e-6, 5.06e10), (6.95e-6, 9.35e10), (2.05e-5, 2.17e11))),
-        8: SumRates(((4.73e-6, 1.97e10), (8.77e-6, 1.10e11), (2.98e-5, 1.96e11))),
+        4: SumRates(((4.73e-6, 7.10e10), (2.03e-5, 2.16e11))),
+        8: SumRates(((4.94e-6, 3.00e10), (1.26e-5, 1.68e11))),
     },
     "NVIDIA B200 SXM": {
         2: SumRates(((7.00e-6, 1.46e11), (2.67e-5, 5.35e11))),
-        4: SumRates(((6.90e-6, 3.75e10), (1.34e-5, 1.72e11), (3.19e-5, 4.05e11))),
+        4: SumRates(((7.12e-6, 6.58e10), (2.56e-5, 3.78e11))),
         8: SumRates(((7.32e-6, 1.44e10), (1.59e-5, 1.91e11), (3.43e-5, 3.29e11))),
     },
     "NVIDIA A100 SXM": {
@@ -303,6 +303,7 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
             cache_bandwidth=reading,
             attention_rate=computing,
             quantised_s=slower,
+            query_bandwidth=reading,
         ),
         states=_times(_STATES[states], overhead_s=slower, bandwidth=passing, prompt_s=slower, rate=passing),
         sparse=_times(

@@ -182,6 +182,7 @@ def latent_seconds(
         parameters * weights.bytes_per_number / rates.bandwidth, 2.0 * parameters * rows / rates.rate, 2.0
     )
     overhead, heads, seen = rates.overhead_s, attention.heads / tp, context + (tokens + 1.0) / 2.0
+    absorbed = tokens == 1.0 or attention.selection is not None
     if attention.selection is not None:
         entries = attention.read(seen)
         read = rows * (entries * attention.cached) * cache_bytes
@@ -193,9 +194,11 @@ def latent_seconds(
         key_dim, value_dim = attention.nope_dim + attention.rope_dim, attention.value_dim
         expanded = 2.0 * rows * heads * seen * (key_dim + value_dim)
         expanded += 2.0 * sequences * earlier * attention.cache_rank * heads * (attention.nope_dim + value_dim)
-        attended = min(compressed, expanded)
+        attended, absorbed = min(compressed, expanded), absorbed or compressed <= expanded
+    new = _ACTIVATION * rows * heads * (attention.cached + attention.cache_rank) if absorbed else 0.0
     overhead += rates.quantised_s if weights.bytes_per_number < _ACTIVATION else 0.0
-    return overhead + projected + read / rates.cache_bandwidth + attended / rates.attention_rate
+    attending = _joined(read / rates.cache_bandwidth, attended / rates.attention_rate, 2.0)
+    return overhead + projected + attending + new / rates.query_bandwidth
 
 
 def _compressed_seconds(
