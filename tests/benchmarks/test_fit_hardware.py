@@ -15,7 +15,7 @@ from theory.hardware.gpus import GPUS
 
 OPERATORS = {
     "products bf16": 0.12,
-    "products fp8": 0.16,
+    "products fp8": 0.13,
     "products fp8_block": 0.15,
     "products nvfp4": 0.11,
     "attention": 0.135,
@@ -24,10 +24,10 @@ OPERATORS = {
     "experts fp8-block": 0.15,
     "experts mxfp4": 0.14,
     "experts nvfp4": 0.13,
-    "latent attention": 0.15,
+    "latent attention": 0.12,
     "sums of 2": 0.06,
-    "sums of 4": 0.14,
-    "sums of 8": 0.22,
+    "sums of 4": 0.09,
+    "sums of 8": 0.12,
 }
 """Bounds of the mean absolute relative error on each GPU."""
 

@@ -102,7 +102,7 @@ class ExpertRates:
 
 @dataclass(frozen=True, slots=True)
 class LatentRates:
-    """Latent attention of one layer: ``s + |weights / B, operations / F| + |cache / B', operations / F'| + new / Q``."""
+    """One layer's latent attention: ``s + |weights / B, operations / F| + |cache / B', operations / F'| + new / Q``."""
 
     overhead_s: float
     """s, fixed time, s."""
