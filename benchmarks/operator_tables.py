@@ -333,10 +333,10 @@ def _sums(name: str, rows: list[Row], kernels: Literal["sums", "fused_sums"], n_
         return float(getattr(gpu, kernels)[n_gpus].seconds(float(row["message_size"])))
 
     def put(gpu: Gpu, values: Sequence[float]) -> Gpu:
-        known = {**getattr(gpu, kernels), n_gpus: SumRates(*values)}
+        known = {**getattr(gpu, kernels), n_gpus: SumRates(tuple(zip(values[::2], values[1::2], strict=True)))}
         return replace(gpu, sums=known) if kernels == "sums" else replace(gpu, fused_sums=known)
 
     def kept(gpu: Gpu) -> tuple[float, ...]:
-        return astuple(getattr(gpu, kernels)[n_gpus])
+        return tuple(value for kernel in getattr(gpu, kernels)[n_gpus].kernels for value in kernel)
 
     return _table(name, "", rows, ("message_size",), kept, put, seconds)

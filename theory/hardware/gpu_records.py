@@ -52,6 +52,8 @@ class ProductRates:
     """T, rows of the largest tile of such kernels: more than half of it is computed in whole ones."""
     least_tile: float = 64.0
     """Rows of the smallest one; t is the power of two between them that holds all rows."""
+    tile_start: float = 512.0
+    """Inputs that such a kernel could compute while a tile starts and its outputs are written, [-]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ class ExpertRates:
 
 @dataclass(frozen=True, slots=True)
 class LatentRates:
-    """Latent attention of one layer with its projections: ``s + |weights / B, operations / F| + cache / B' + ...``."""
+    """One layer's latent attention: ``s + |weights / B, operations / F| + |cache / B', operations / F'| + new / Q``."""
 
     overhead_s: float
     """s, fixed time, s."""
@@ -111,9 +113,11 @@ class LatentRates:
     cache_bandwidth: float
     """B', cached bytes read per second, B/s."""
     attention_rate: float
-    """Operations of attention per second, 1/s."""
+    """F', operations of attention per second, 1/s."""
     quantised_s: float
     """What projections with quantised weights take more, s: their inputs are brought into the format first."""
+    query_bandwidth: float
+    """Q, bytes of queries and outputs in the compressed space handled per second, B/s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,16 +169,19 @@ class StreamRates:
 
 @dataclass(frozen=True, slots=True)
 class SumRates:
-    """Sums over the GPUs of a machine: the faster of a custom kernel and of NCCL, ``s + bytes / B`` each."""
+    """Sums over the GPUs of a machine: the fastest of some kernels, ``s + bytes / B`` each."""
 
-    custom_s: float
-    custom_bandwidth: float
-    nccl_s: float
-    nccl_bandwidth: float
+    kernels: tuple[tuple[float, float], ...]
+    """s and B of each, s and B/s: one in which each GPU reads what all have, from four GPUs with NVLink on one in which
+    each sums a part that the others read, and NCCL's."""
 
     def seconds(self, size: float) -> float:
         """Return the time to sum ``size`` bytes, s."""
-        return min(self.custom_s + size / self.custom_bandwidth, self.nccl_s + size / self.nccl_bandwidth)
+        return min(fixed_s + size / bandwidth for fixed_s, bandwidth in self.kernels)
+
+    def times(self, fixed: float, bandwidth: float) -> SumRates:
+        """Return the same with fixed times and bandwidths by a factor."""
+        return SumRates(tuple((fixed * one, bandwidth * other) for one, other in self.kernels))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

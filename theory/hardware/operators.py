@@ -37,9 +37,6 @@ _CROWDED: Final = 0.3
 laws of exponents 1.0 to 1.2 crowd on some (tables of aiconfigurator-core, 2 to 32 GPUs: 0.25 to 0.36 by format)."""
 _TILE: Final = 64.0
 """Rows to which a touched expert's tokens are padded; kernels for weights of 4 bits leave nothing empty."""
-_STARTED: Final = 512.0
-"""Inputs that a tile of a product could compute while it starts and writes its outputs, where one multiprocessor has
-all of its inputs: nothing hides that."""
 _SPLIT: Final = 256.0
 """Cached tokens from which on several blocks share them, before Hopper."""
 _MULTIPROCESSORS: Final = 132.0
@@ -111,7 +108,7 @@ def _computing(rates: ProductRates, rows: float, outputs: float, inputs: float) 
     tile = min(max(2.0 ** math.ceil(math.log2(rows)), rates.least_tile), rates.tile)
     padded = rates.tile * math.ceil(rows / rates.tile) if rows > rates.tile / 2.0 else rows
     longest = rates.input_s * inputs * tile / rates.tile
-    return max(2.0 * padded * outputs * (inputs + _STARTED) / rates.rate, longest)
+    return max(2.0 * padded * outputs * (inputs + rates.tile_start) / rates.rate, longest)
 
 
 def attention_seconds(
@@ -138,8 +135,9 @@ def attention_seconds(
     window : tokens that a new one looks back at, at most.
     narrow : factor of the time over a cache of fewer bytes a number than the constants were fitted to, [-].
 
-    Blocks of threads take turns, and one multiprocessor computes the longest. Exponentials take as long as products of
-    several tens of numbers: heads of 64 are not twice as fast as heads of 128.
+    Blocks of threads take turns, and one multiprocessor computes the longest, half of which is left when the others
+    end. Exponentials take as long as products of several tens of numbers: heads of 64 are not twice as fast as heads of
+    128.
     """
     rates = gpu.attention
     read = min(context, window) + tokens
@@ -147,7 +145,7 @@ def attention_seconds(
     cache = 2.0 * cache_bytes * sequences * kv_heads * head_dim * read
     new = 2.0 * _ACTIVATION * sequences * (heads + kv_heads) * head_dim * tokens
     longest = min(tokens, rates.tile) * min(tokens, window) * _MULTIPROCESSORS
-    pairs = max(sequences * heads * tokens * seen, longest)
+    pairs = max(sequences * heads * tokens * seen + longest / 2.0, longest)
     parts = tokens / rates.tile if rates.packed or tokens == 1.0 else math.ceil(tokens / rates.tile)
     waiting = max(sequences * max(kv_heads, heads * parts) - _MULTIPROCESSORS, 0.0)
     seconds = _joined(rates.block_s * waiting, cache / rates.cache_bandwidth, rates.sharpness)
@@ -184,6 +182,7 @@ def latent_seconds(
         parameters * weights.bytes_per_number / rates.bandwidth, 2.0 * parameters * rows / rates.rate, 2.0
     )
     overhead, heads, seen = rates.overhead_s, attention.heads / tp, context + (tokens + 1.0) / 2.0
+    absorbed = tokens == 1.0 or attention.selection is not None
     if attention.selection is not None:
         entries = attention.read(seen)
         read = rows * (entries * attention.cached) * cache_bytes
@@ -195,9 +194,11 @@ def latent_seconds(
         key_dim, value_dim = attention.nope_dim + attention.rope_dim, attention.value_dim
         expanded = 2.0 * rows * heads * seen * (key_dim + value_dim)
         expanded += 2.0 * sequences * earlier * attention.cache_rank * heads * (attention.nope_dim + value_dim)
-        attended = min(compressed, expanded)
+        attended, absorbed = min(compressed, expanded), absorbed or compressed <= expanded
+    new = _ACTIVATION * rows * heads * (attention.cached + attention.cache_rank) if absorbed else 0.0
     overhead += rates.quantised_s if weights.bytes_per_number < _ACTIVATION else 0.0
-    return overhead + projected + read / rates.cache_bandwidth + attended / rates.attention_rate
+    attending = _joined(read / rates.cache_bandwidth, attended / rates.attention_rate, 2.0)
+    return overhead + projected + attending + new / rates.query_bandwidth
 
 
 def _compressed_seconds(

@@ -41,7 +41,7 @@ same keys and weights, which stay there if they fit; a server's layers evict the
 faster, no such factor tells more of the tables."""
 _IN_TURNS: Final = 6.0
 """Weights of products that took turns as they were timed, [-]: more than a sixth of the cache were read from memory."""
-_ALONE: Final = {"NVIDIA H100 SXM": 6.1e-5, "NVIDIA H200 SXM": 6.4e-5, "NVIDIA B200 SXM": 5e-6}
+_ALONE: Final = {"NVIDIA H100 SXM": 6.2e-5, "NVIDIA H200 SXM": 6.5e-5, "NVIDIA B200 SXM": 5e-6}
 """What latent attention took longer, timed alone, than where DeepSeek-R1 is served, s: its dozen kernels were started
 one by one, on Hopper outside graphs."""
 _UNGATED: Final = {(2048, 5120), (1024, 2688), (2688, 1856)}

@@ -1,5 +1,6 @@
 """Operators of a pass: limits, laws, and counts of experts that are known exactly."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -81,7 +82,7 @@ def test_blocks_of_prompts_that_are_not_packed_have_queries_of_one_head() -> Non
         gpu = GPUS[name]
         turns = replace(gpu.attention, cache_bandwidth=1e30, query_bandwidth=1e30, rate=1e30, overhead_s=0.0)
         found = _attention(gpu=replace(gpu, attention=turns), sequences=1024.0, tokens=16.0, context=0.0)
-        exponentials = 1024 * 32 * 16 * 8.5 / 5e12
+        exponentials = (1024 * 32 * 16 * 8.5 + 132 * 16 * 16 / 2) / 5e12  # half of the longest block ends alone
         waiting = 1024 * max(8, blocks) - 132
         assert found == pytest.approx(waiting * turns.block_s + exponentials, rel=1e-9)
 
@@ -101,6 +102,7 @@ def test_attention_term_by_term() -> None:
     # b = 200, q = 3, n = 10, 4 heads over 2 of 128; 400 blocks, 132 of which start at once
     cache, new = 2 * 2 * 200 * 2 * 128 * 13, 2 * 2 * 200 * (4 + 2) * 128 * 3
     seen = 200 * 4 * (3 * 10 + 6)  # token i sees the ten cached ones and i of the new: 1 + 2 + 3
+    seen += 132 * 3 * 3 / 2  # half of the longest block, while all other multiprocessors wait
     rates = H100.attention
     turns, reading = (400 - 132) * rates.block_s, cache / rates.cache_bandwidth
     expected = rates.overhead_s + (turns**rates.sharpness + reading**rates.sharpness) ** (1 / rates.sharpness)
@@ -150,6 +152,24 @@ def test_latent_attention_grows_with_context_and_shrinks_with_tensor_parallelism
 
     assert seconds(context) <= seconds(factor * context)
     assert seconds(context, tp=8) < seconds(context)
+
+
+def test_latent_attention_reads_what_is_cached_while_it_computes() -> None:
+    rates, hidden, (b, n) = H100.latent, 7168, (64.0, 4096.0)
+    found, none = (
+        latent_seconds(
+            H100, LATENT, hidden=hidden, tp=1, sequences=b, tokens=1.0, context=context, weights=BF16, cache_bytes=2.0
+        )
+        for context in (n, 0.0)
+    )
+    wide = LATENT.cached + LATENT.cache_rank
+    reading = 2.0 * b * (n + 1.0) * LATENT.cached / rates.cache_bandwidth
+    computing = 2.0 * b * LATENT.heads * (n + 1.0) * wide / rates.attention_rate
+    assert found - none == pytest.approx(math.hypot(reading, computing), rel=0.01)
+    parameters = LATENT.parameters_on(hidden, 1)
+    products = math.hypot(2.0 * parameters / rates.bandwidth, 2.0 * parameters * b / rates.rate)
+    queries = 2.0 * b * LATENT.heads * wide / rates.query_bandwidth
+    assert none == pytest.approx(rates.overhead_s + products + queries, rel=0.01)
 
 
 @given(st.integers(1, 512), st.integers(1, 16), st.floats(0.0, 1e5), more)
