@@ -5,8 +5,9 @@
 Planted servers write a token of each answer in each pass, so that each token comes by itself; gateways and proxy are
 processes of their own, whose CPU time is read before and after each round. A request with ``top_k`` cannot be served by
 steps: the gateway passes its bytes on. The proxy does not read what it passes on, which is the least that one in Python
-can do. The kinds of requests take turns; the median of their rounds is printed, and how many such tokens a process can
-pass on in a second, if it has a core for itself.
+can do. Lookahead Reasoning makes requests for each step: its steps have 40 tokens, as those that papers measured, or 8.
+The kinds of requests take turns; the median of their rounds is printed, and how many such tokens a process can pass on
+in a second, if it has a core for itself.
 """
 
 from __future__ import annotations
@@ -39,11 +40,13 @@ PASS_S: Final = {"target": 0.004, "draft": 0.002, "judge": 0.004}
 ROUNDS: Final = 3
 PROXY: Final = "a reverse proxy"
 AHEAD: Final = "lr-async k1=5"
+STEPS: Final = {"steps of 40": (20, (20, 60)), "steps of 8": (100, (4, 12))}
+"""Steps of an answer, and the tokens of a step."""
 KINDS: Final[dict[str, dict[str, Any]]] = {
     "plain decoding": {},
     "forwarded bytes": {"top_k": 50},
     PROXY: {},
-    AHEAD: {},
+    **{f"{AHEAD}, {steps}": {} for steps in STEPS},
 }
 
 
@@ -109,20 +112,18 @@ def main() -> None:
     """Measure, and print the table."""
     planted, places = helper("openai_server"), dict[str, tuple[str, psutil.Process]]()
     with TemporaryDirectory() as folder, ExitStack() as stack:
-        servers = {
-            role: stack.enter_context(
-                planted.serving(planted.Planted(steps=100, max_context=8192, iteration_s=seconds))
-            ).url
-            for role, seconds in PASS_S.items()
-        }
-        for kinds, configuration, roles in (
-            (("plain decoding", "forwarded bytes"), PLAIN, ("target",)),
-            ((AHEAD,), Configuration.parse(AHEAD), tuple(PASS_S)),
-        ):
+        for steps, (n_steps, lengths) in STEPS.items():
+            alike = {"steps": n_steps, "step_tokens": lengths, "max_context": 8192}
+            servers = {
+                role: stack.enter_context(planted.serving(planted.Planted(iteration_s=seconds, **alike))).url
+                for role, seconds in PASS_S.items()
+            }
             before = psutil.Process().children()
-            behind = {role: servers[role] for role in roles}
-            url = stack.enter_context(gateway(configuration, Path(folder), None, behind))
-            places |= dict.fromkeys(kinds, (url, started(before)))
+            url = stack.enter_context(gateway(Configuration.parse(AHEAD), Path(folder), None, servers))
+            places[f"{AHEAD}, {steps}"] = url, started(before)
+        before = psutil.Process().children()
+        url = stack.enter_context(gateway(PLAIN, Path(folder), None, {"target": servers["target"]}))
+        places |= dict.fromkeys(("plain decoding", "forwarded bytes"), (url, started(before)))
         words = [sys.executable, "-m", "benchmarks.gateway_overhead", servers["target"]]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as other:
             assert other.stdout is not None
