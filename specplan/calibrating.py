@@ -229,7 +229,7 @@ def measured(plan: CalibrationPlan, output: Path) -> Profile:
             f"{output}: cannot be written: {error.strerror}; all measurements are kept in {journal}, "
             "the same command writes the profile"
         ) from None
-    journal.unlink()
+    journal.unlink(missing_ok=True)  # another process may have begun and ended in between
     return profile
 
 
