@@ -235,7 +235,8 @@ class Reading:
         """What every page of vLLM has from the server's start on, as far as this one has it; none of other engines."""
         if self.engine != "vllm":
             return frozenset()  # these show a counter once it has counted
-        every = _HISTOGRAMS[self.engine] | COUNTERS[self.engine] | {"spec": "vllm:spec_decode_num_drafts_total"}
+        named = {"spec": "vllm:spec_decode_num_drafts_total"}
+        every = {**_HISTOGRAMS[self.engine], **COUNTERS[self.engine], **named}
         known = {*self.histograms, *self.counters, *(() if self.spec is None else ("spec",))}
         return frozenset(name for key, name in every.items() if key in known)
 
