@@ -229,7 +229,7 @@ def measured(plan: CalibrationPlan, output: Path) -> Profile:
             f"{output}: cannot be written: {error.strerror}; all measurements are kept in {journal}, "
             "the same command writes the profile"
         ) from None
-    journal.unlink()
+    journal.unlink(missing_ok=True)  # another process may have begun and ended in between
     return profile
 
 
@@ -253,15 +253,19 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def resumable(journal: Path | None) -> Iterator[None]:
-    """End with code 130 on Ctrl-C, and a line that says how to go on, where something is kept in a journal."""
+    """Say how to go on where something is kept in a journal: on Ctrl-C, with code 130, and where an engine failed."""
+    kept = f"; what is finished is kept in {journal}: the same command goes on from there"
     try:
         yield
     except KeyboardInterrupt:
         if journal is None:
             raise
-        kept = f"; what is finished is kept in {journal}: the same command goes on from there"
         click.echo(f"specplan: interrupted{kept if journal.exists() else ' before anything was measured'}", err=True)
         raise click.exceptions.Exit(130) from None
+    except CalibrationError as error:
+        if journal is not None and journal.exists() and str(journal) not in str(error):
+            error.args = (f"{error}{kept}",)
+        raise
 
 
 @contextmanager

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Final, Self
 
-from theory.errors import ParameterError, SchemaError, shown
+from theory.errors import SchemaError, shown
 
-__all__ = ["Load", "Sample", "ServerCounts", "SpecDecode", "counted", "load", "parse_metrics"]
+__all__ = ["BACK", "Load", "Sample", "ServerCounts", "SpecDecode", "counted", "load", "parse_metrics"]
 
 _RUNNING: Final = (
     "vllm:num_requests_running",
@@ -40,6 +41,11 @@ _DRAFTED, _ACCEPTED = "trtllm_spec_decode_drafted_tokens", "trtllm_spec_decode_a
 _COUNTED: Final = frozenset({"vllm:generation_tokens", "llamacpp:tokens_predicted", "trtllm_generation_tokens"})
 """Counters of all tokens, of engines that count speculation."""
 _TOKENS: Final = _COUNTED | {"sglang:generation_tokens"}
+BACK: Final = (
+    "a counter decreased: the second reading is not later, or the server was restarted between them, or the address "
+    "leads to several servers; read one server twice within one run"
+)
+"""What is wrong with two readings whose counters decrease."""
 _MOST: Final = 1e15
 """Largest plausible count: 30 years of a million tokens per second; exact in a float."""
 
@@ -193,14 +199,14 @@ class SpecDecode:
 
         Raises
         ------
-        ParameterError : a counter decreased: the server was restarted in between.
+        SchemaError : a counter decreased: the server was restarted in between.
         """
         names = ("tokens", "drafts", "drafted", "accepted")
         counts = {name: getattr(self, name) - getattr(earlier, name) for name in names}
-        if min(counts.values()) < 0:
-            raise ParameterError("earlier", earlier, "must be an earlier reading of the same server run")
-        before = earlier.accepted_at + (0,) * len(self.accepted_at)
-        return SpecDecode(**counts, accepted_at=tuple(a - b for a, b in zip(self.accepted_at, before, strict=False)))
+        at = tuple(a - b for a, b in zip_longest(self.accepted_at, earlier.accepted_at, fillvalue=0))
+        if min(*counts.values(), *at) < 0:
+            raise SchemaError(BACK)
+        return SpecDecode(**counts, accepted_at=at)
 
     @property
     def tokens_per_pass(self) -> float:

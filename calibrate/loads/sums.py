@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from calibrate.engines.work import EngineStatistics, sums_by
 from calibrate.loads.closed_loop import Loop
 from calibrate.record.engine_records import JoinedSums, LoadedSums, LoadRecord
-from theory.errors import ParameterError
+from theory.errors import SchemaError
 
 __all__ = ["cautions", "record_of", "unusable"]
 
@@ -156,7 +156,7 @@ def _disagreements(loop: Loop, record: LoadRecord) -> Iterator[str]:
     elif before.speculation is not None and after.speculation is not None:
         try:
             drafts = after.speculation.since(before.speculation)
-        except ParameterError:
+        except SchemaError:
             yield _ANEW
             return
         passes = sum(one.batch * one.n for one in record.passes)

@@ -115,7 +115,6 @@ class _Sitting:
         self._done = 0
         self._n_parts = plan.n_parts
         self._seconds: dict[str, list[float]] = {"answer": [], "round": []}
-        self._began = time.monotonic()
         self.patiently = Patience(plan.patience_s)
         self._last_look: LookOutcome | None = None
 
@@ -195,7 +194,7 @@ class _Sitting:
             patiently=patiently,
             progress=self._step,
         )
-        await sweep.measure(plan.problems[: self.n_answers], time.monotonic() - self._began, clients)
+        await sweep.measure(plan.problems[: self.n_answers], self._journal.spent_s, clients)
 
     def _precision(self, of_profile: Callable[[Profile], Precision], look: int | str) -> Precision:
         """The precision at a look; a look of an earlier run is read from the journal."""

@@ -101,7 +101,7 @@ class Steadiness:
     spread: float
     """Half the distance between the 16 % and 84 % quantiles / the median, [-]."""
     drift: float
-    """exp(Theil-Sen slope of the logarithm times the duration) - 1, [-]."""
+    """exp(Theil-Sen slope of the logarithm over the sentinels' order, from the first to the last) - 1, [-]."""
     trend_p: float
     """p-value of the trend (Kendall's tau, two-sided)."""
 
@@ -123,6 +123,8 @@ class Steadiness:
 def steadiness(sentinels: Sequence[tuple[float, float]]) -> Steadiness | None:
     """Sum up sentinels.
 
+    Their order counts, not their moments: a calibration may pause for days, and clocks are set.
+
     Parameters
     ----------
     sentinels : (moment, duration of the work) in s, in the order in which they were measured.
@@ -133,18 +135,17 @@ def steadiness(sentinels: Sequence[tuple[float, float]]) -> Steadiness | None:
     """
     if len(sentinels) < 8:
         return None
-    moments, seconds = np.array(sentinels, dtype=np.float64).T
+    seconds = np.array([duration for _, duration in sentinels], dtype=np.float64)
     low, middle, high = np.quantile(seconds, (0.16, 0.5, 0.84))
     logs = np.log(np.maximum(seconds, 1e-12))
-    duration = float(moments[-1] - moments[0])
-    order = np.arange(logs.size) if duration <= 0.0 else moments
+    order = np.arange(logs.size)
     slope = float(stats.theilslopes(logs, order)[0]) if np.ptp(logs) > 0.0 else 0.0
     trend = stats.kendalltau(order, logs).pvalue if np.ptp(logs) > 0.0 else 1.0
     return Steadiness(
         n=logs.size,
         median_s=float(middle),
         spread=float((high - low) / (2.0 * middle)) if middle > 0.0 else math.inf,
-        drift=math.expm1(slope * float(order[-1] - order[0])),
+        drift=math.expm1(slope * (logs.size - 1)),
         trend_p=float(trend),
     )
 

@@ -1,9 +1,9 @@
 """A journal of finished pieces of a long measurement, so that a crash, a full disk or Ctrl-C loses no finished piece.
 
-One JSON object per line: first the settings, then one entry per finished piece, each flushed to disk before the next
-piece begins. A line cut by a crash is ignored on resuming, and its piece measured again; a line that could not be
-written completely is removed. The last valid entry of a key counts, so nothing is counted twice. The file is locked
-while a process measures, so that two processes cannot write into it.
+One JSON object per line: first the settings, then one entry per finished piece with the seconds since the one before,
+each flushed to disk before the next piece begins. A line cut by a crash is ignored on resuming, and its piece measured
+again; a line that could not be written completely is removed. The last valid entry of a key counts, so nothing is
+counted twice. The file is locked while a process measures, so that two processes cannot write into it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +35,10 @@ class Journal:
     path : the journal's file; it is created if it does not exist, and removed if no piece was finished.
     settings : settings that the measurement depends on; a journal of pieces made with other settings is refused.
 
+    Attributes
+    ----------
+    spent_s : time that the finished pieces took, s, those of earlier processes too.
+
     Raises
     ------
     SchemaError : the file belongs to a measurement with other settings, or is no journal.
@@ -42,7 +47,9 @@ class Journal:
 
     def __init__(self, path: str | os.PathLike[str], settings: dict[str, Any]) -> None:
         self.path = Path(path)
+        self.spent_s = 0.0
         self._pieces: dict[str, Any] = {}
+        self._latest = time.monotonic()
         self._end = 0
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o666)
@@ -79,10 +86,11 @@ class Journal:
                     first = entry["settings"]
                 elif entry is None and not line.endswith(b"\n"):
                     break
-                elif entry is None or not isinstance(entry.get("key"), str) or "value" not in entry:
+                elif entry is None or not _is_piece(entry):
                     raise SchemaError(f"{self.path}: line {number + 1} is damaged; remove that line, or the file")
                 else:
                     self._pieces[entry["key"]] = entry["value"]
+                    self.spent_s += entry.get("seconds", 0.0)  # files of earlier versions lack them
                 valid += len(line)
         new = json.loads(json.dumps(settings))  # as they are read
         if first is None or first == new:
@@ -121,8 +129,11 @@ class Journal:
         ------
         CalibrationError : it could not be written (disk full); earlier entries stay valid.
         """
-        self._append({"key": key, "value": value})
+        now = time.monotonic()
+        seconds, self._latest = now - self._latest, now
+        self._append({"key": key, "value": value, "seconds": round(seconds, 3)})
         self._pieces[key] = value
+        self.spent_s += seconds
 
     def _append(self, entry: dict[str, Any]) -> None:
         line = json.dumps(entry, allow_nan=False).encode() + b"\n"
@@ -159,6 +170,10 @@ class Journal:
 def digest(*texts: str) -> str:
     """Replacement of a long text in the settings of a journal."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+def _is_piece(entry: dict[str, Any]) -> bool:
+    return isinstance(entry.get("key"), str) and "value" in entry and isinstance(entry.get("seconds", 0), int | float)
 
 
 def _whole(line: bytes) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from calibrate.engines.prometheus import Sample, SpecDecode, parse_metrics
+from calibrate.engines.prometheus import Sample, SpecDecode, counted, parse_metrics
 from calibrate.token_acceptance.curves import AcceptanceCurve
 from theory.errors import ParameterError, SchemaError, shown
 
@@ -23,6 +23,8 @@ _NEEDED: Final = (
     "(llamacpp:spec_decode_num_drafts), TensorRT-LLM (trtllm_spec_decode_drafted_tokens_total) or SGLang "
     "(sglang:spec_accept_length) after some answers"
 )
+_FIRST: Final = ("vllm:time_to_first_token_seconds_count", "trtllm_time_to_first_token_seconds_count")
+"""Counts of answers that began: prefills, whose passes verify no draft."""
 
 
 def curve_of_metrics(dumps: Sequence[tuple[str, str]], k: int | None = None) -> AcceptanceCurve:
@@ -42,9 +44,9 @@ def curve_of_metrics(dumps: Sequence[tuple[str, str]], k: int | None = None) -> 
         raise ParameterError("metrics", len(dumps), "must be one dump, or two of the same server")
     read = [_samples(text, source) for source, text in dumps]
     source = dumps[-1][0]
-    counts = [SpecDecode.read(samples) for samples in read]
-    latest, earlier = counts[-1], counts[0]
+    latest, earlier = SpecDecode.read(read[-1]), SpecDecode.read(read[0])
     if latest is None or earlier is None:
+        source = dumps[-1 if latest is None else 0][0]
         lengths = [one.value for one in read[-1] if one.name == "sglang:spec_accept_length" and one.value > 0.0]
         if not lengths:
             raise SchemaError(f"{source}: {_NEEDED}")
@@ -53,10 +55,14 @@ def curve_of_metrics(dumps: Sequence[tuple[str, str]], k: int | None = None) -> 
             rule = f"SGLang's metrics tell a mean length ({length:.3g}) only: tokens drafted per round"
             raise ParameterError("k", None, f"must be said, since {rule}")
         return AcceptanceCurve.from_length(length, k)
-    counted = latest.since(earlier) if len(dumps) == 2 else latest
-    if not counted.drafts:
+    try:
+        counts = latest.since(earlier) if len(dumps) == 2 else latest
+    except SchemaError as error:
+        raise SchemaError(f"{dumps[0][0]}, {source}: {error}") from None
+    if not counts.drafts:
         raise SchemaError(f"{source}: nothing was drafted{' between the dumps' if len(dumps) == 2 else ''}")
-    curve = _by_position(counted)
+    answers = [sum(counted(one) for one in samples if one.name in _FIRST) for samples in read]
+    curve = _by_position(counts, answers[-1] - (answers[0] if len(dumps) == 2 else 0.0))
     if k is None or k == curve.k:
         return curve
     if not 1 <= k < curve.k:
@@ -75,15 +81,15 @@ def _samples(text: str, source: str) -> list[Sample]:
     return samples
 
 
-def _by_position(counted: SpecDecode) -> AcceptanceCurve:
+def _by_position(counts: SpecDecode, answers: float) -> AcceptanceCurve:
     """The curve of counters; without counts by position, one rate from accepted over drafts."""
-    passes = counted.tokens - counted.accepted
-    hit_rate = min(counted.drafts / passes, 1.0) if passes > 0 else None
-    if not counted.accepted_at:
-        k = max(round(counted.drafted / counted.drafts), 1)
-        length = 1.0 + counted.accepted / counted.drafts
+    passes = counts.tokens - answers - counts.accepted
+    hit_rate = min(counts.drafts / passes, 1.0) if passes > 0 else None
+    if not counts.accepted_at:
+        k = max(round(counts.drafted / counts.drafts), 1)
+        length = 1.0 + counts.accepted / counts.drafts
         return replace(AcceptanceCurve.from_length(length, k), hit_rate=hit_rate)
     rates: list[float] = []
-    for accepted in counted.accepted_at:  # read while requests end, a position may be ahead of the one before
-        rates.append(min(accepted / counted.drafts, rates[-1] if rates else 1.0))
+    for accepted in counts.accepted_at:  # read while requests end, a position may be ahead of the one before
+        rates.append(min(accepted / counts.drafts, rates[-1] if rates else 1.0))
     return AcceptanceCurve(unconditional=tuple(rates), hit_rate=hit_rate)

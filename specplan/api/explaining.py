@@ -141,7 +141,7 @@ def _readings(sources: Sequence[Metrics], seconds: float) -> list[Reading]:
     n = min(_PARTS, max(int(seconds), 1)) + 1
     with progress(f"watching {where} for {seconds:g} s", n) as report:
         every = list(pages(str(live[0]), n, seconds, on_page=report))
-    return [read_metrics(text, where) for text, _ in every]
+    return [read_metrics(text, where) for text in every]
 
 
 def _is_text(source: Metrics) -> bool:

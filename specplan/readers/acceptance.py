@@ -18,7 +18,6 @@ YAML of lengths (golden curves)           mean length with the bonus token, by k
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -90,10 +89,9 @@ def read_acceptance(
     dumps = []
     for source in sources:
         if is_address(source):
-            from calibrate.engines.http.metrics_page import pages
+            from calibrate.engines.http.metrics_page import metrics_page
 
-            with closing(pages(source, 2, 1.0, on_page=lambda: None)) as read:  # type: ignore[type-var]  # a generator
-                dumps.append((source, next(read)[0]))
+            dumps.append((source, metrics_page(source)))
         else:
             dumps.append((source, read_text(source, _WHAT)))
     return _metrics(dumps, k)

@@ -20,10 +20,10 @@ from calibrate.pair import draft_path
 from calibrate.record.engine_records import InUse
 from calibrate.record.profile import Profile
 from specplan import calibrating
-from specplan.calibrating import Effort, conclude
+from specplan.calibrating import Effort, conclude, resumable
 from specplan.commands.calibration import calibrate as commands
 from specplan.planning.planned_speedup import PlannedSpeedup
-from theory.errors import ParameterError, UnstableMeasurementError
+from theory.errors import CalibrationError, ParameterError, UnstableMeasurementError
 
 # Effort
 
@@ -253,3 +253,16 @@ test_bad_comparisons = refused_words(
     (("lr-deepseek-gsm8k", "nowhere.json"), "cannot be read as a profile"),
     (("lr-deepseek-gsm8k",), "Missing argument"),
 )
+
+
+def test_a_failure_says_that_what_is_finished_is_kept(tmp_path: Path) -> None:
+    journal = tmp_path / "p.json.part"
+    for said, expected in (
+        ("it died", "it died"),
+        ("it died", f"it died; what is finished is kept in {journal}: the same command goes on from there"),
+        (f"{journal}: another process is measuring", f"{journal}: another process is measuring"),
+    ):
+        with pytest.raises(CalibrationError) as caught, resumable(journal):
+            raise CalibrationError(said)
+        assert str(caught.value) == expected
+        journal.touch()

@@ -13,7 +13,7 @@ from urllib.request import ProxyHandler, build_opener
 from calibrate.engines.http.addresses import http_address, is_local
 from theory.errors import CalibrationError, ParameterError
 
-__all__ = ["metrics_url", "pages"]
+__all__ = ["metrics_page", "metrics_url", "pages"]
 
 _TIMEOUT_S: Final = 20.0
 """Longest silence of the server, and longest time to read a page, s."""
@@ -32,15 +32,39 @@ def metrics_url(url: str) -> str:
     """
     parts = http_address(url)
     if parts is None or "@" in parts.netloc or parts.query:
-        raise ParameterError("url", url, "must be http(s)://HOST[:PORT][/PATH], without user, password or query")
+        value = "(hidden)" if "@" in url or "?" in url else url  # it may be a secret
+        raise ParameterError("url", value, "must be http(s)://HOST[:PORT][/PATH], without user, password or query")
     path = parts.path.rstrip("/").removesuffix("/metrics").removesuffix("/v1")
     return f"{parts.scheme}://{parts.netloc}{path}/metrics"
 
 
-def pages(url: str, n: int, seconds: float, *, on_page: Callable[[], None]) -> Iterator[tuple[str, float]]:
-    """Read a server's page ``n`` >= 2 times, spread evenly over ``seconds`` > 0; yield each text with its moment, s.
+def pages(url: str, n: int, seconds: float, *, on_page: Callable[[], None]) -> Iterator[str]:
+    """Read a server's page ``n`` >= 2 times, spread evenly over ``seconds`` > 0; yield the text of each.
 
+    After the first, readings that fail are left out: a busy server may miss one, and what was read of one that dies
+    counts.
     ``on_page`` is called after each reading, to show progress.
+
+    Raises
+    ------
+    CalibrationError : the first reading failed, or all others did.
+    """
+    first, n_read = time.monotonic(), 0
+    for i in range(n):
+        wait = first + i * seconds / (n - 1) - time.monotonic()
+        if wait > 0.0:
+            time.sleep(wait)
+        try:
+            yield metrics_page(url)
+            n_read += 1
+        except CalibrationError:
+            if not n_read or (i == n - 1 and n_read == 1):
+                raise
+        on_page()
+
+
+def metrics_page(url: str) -> str:
+    """Read a server's page once.
 
     Raises
     ------
@@ -48,23 +72,16 @@ def pages(url: str, n: int, seconds: float, *, on_page: Callable[[], None]) -> I
     """
     where = metrics_url(url)
     reach = build_opener(*((ProxyHandler({}),) if is_local(urlsplit(where)) else ())).open
-    first = time.monotonic()
-    for i in range(n):
-        wait = first + i * seconds / (n - 1) - time.monotonic()
-        if wait > 0.0:
-            time.sleep(wait)
-        try:
-            with reach(where, timeout=_TIMEOUT_S) as answer:
-                text = _text(answer, where)
-        except HTTPError as error:
-            error.close()
-            hint = ": start the server with its metrics on (SGLang: --enable-metrics)" if error.code == 404 else ""
-            raise CalibrationError(f"{where}: answered {error.code}{hint}") from None
-        except (OSError, HTTPException) as error:
-            reason = " ".join(str(getattr(error, "reason", error)).split()) or type(error).__name__
-            raise CalibrationError(f"{where}: cannot be read: {reason}") from None
-        on_page()
-        yield text, time.monotonic()
+    try:
+        with reach(where, timeout=_TIMEOUT_S) as answer:
+            return _text(answer, where)
+    except HTTPError as error:
+        error.close()
+        hint = ": start the server with its metrics on (SGLang: --enable-metrics)" if error.code == 404 else ""
+        raise CalibrationError(f"{where}: answered {error.code}{hint}") from None
+    except (OSError, HTTPException) as error:
+        reason = " ".join(str(getattr(error, "reason", error)).split()) or type(error).__name__
+        raise CalibrationError(f"{where}: cannot be read: {reason}") from None
 
 
 def _text(answer: HTTPResponse, where: str) -> str:

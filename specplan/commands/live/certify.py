@@ -92,7 +92,8 @@ def command(
     result = certificate(drawn, noise=noise_between(scored), false_alarm=false_alarm)
     notes = [f"- {len(scored)} answers; tokens beyond the {wanted.top} likeliest count as one."]
     if draft is None:
-        notes.append("- Without --draft, defects that involve the draft's probabilities are not examined.")
+        also = " One of them may be the cause." if result.named else ""
+        notes.append(f"- Without --draft, defects that involve the draft's probabilities are not examined.{also}")
     elif not drawn.shows_passes:
         notes.append("- The streams do not show passes: a bonus from the draft counts as one of the draft's tokens.")
     shown = certificate_as_json(result, notes)

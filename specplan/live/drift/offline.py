@@ -168,7 +168,10 @@ def _share_right(record: TokenRecord, position: int) -> Band:
 
 
 def _timed(windows: Sequence[Window], predicted: float, false_alarm: float) -> Iterator[Compared]:
-    """Rounds that certainly took longer, or less long, than predicted by a margin: at most half should."""
+    """Rounds that certainly took longer, or less long, than predicted by a margin: at most half should.
+
+    Sequences of a pass take the same time, so passes are the observations.
+    """
     gaps = [window.histograms["gaps"] for window in windows]
     seen = math.fsum(one.total for one in gaps) / math.fsum(one.count for one in gaps)
     band = Band(value=predicted, low=predicted / TIME_MARGIN, high=predicted * TIME_MARGIN)
@@ -177,7 +180,8 @@ def _timed(windows: Sequence[Window], predicted: float, false_alarm: float) -> I
         "faster rounds": [one.below(band.low) for one in gaps],
     }
     for what, counted in counts.items():
-        sums = [(count, round(one.count)) for count, one in zip(counted, gaps, strict=True)]
+        passes = [max(round(one.count / window.batch), 1) for one, window in zip(gaps, windows, strict=True)]
+        sums = [(n * count / one.count, n) for n, count, one in zip(passes, counted, gaps, strict=True)]
         bets = MeanBets(0.0, 0.5, drift=2.0 * LEAST_DRIFT, false_alarm=false_alarm)
         yield replace(_compared(what, band, bets, sums), seen=seen, unit="s")
 

@@ -231,6 +231,16 @@ class Reading:
     """Whether prompts that begin alike are read once, as is vLLM's default; False only where vLLM says so."""
 
     @property
+    def names(self) -> frozenset[str]:
+        """What every page of vLLM has from the server's start on, as far as this one has it; none of other engines."""
+        if self.engine != "vllm":
+            return frozenset()  # these show a counter once it has counted
+        named = {"spec": "vllm:spec_decode_num_drafts_total"}
+        every = {**_HISTOGRAMS[self.engine], **COUNTERS[self.engine], **named}
+        known = {*self.histograms, *self.counters, *(() if self.spec is None else ("spec",))}
+        return frozenset(name for key, name in every.items() if key in known)
+
+    @property
     def speculates(self) -> bool:
         """Whether the server drafts tokens."""
         return self.spec is not None or self.accept_length >= 1.0

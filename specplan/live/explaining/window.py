@@ -10,9 +10,10 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from calibrate.engines.prometheus import BACK
 from sim.estimate import Estimate
 from specplan.live.explaining.reading import Reading
-from theory.errors import ParameterError, SchemaError
+from theory.errors import SchemaError
 
 __all__ = ["Window", "since_start", "spanned", "window", "windows", "work_of"]
 
@@ -24,7 +25,6 @@ _TIMED: Final = dict.fromkeys(
     "llamacpp": "seconds of decoding: use a newer release",
 }
 """What a page must have, and how it gets it, by engine."""
-_BACK: Final = "a counter decreased: the server was restarted between the readings; read it twice within one run"
 
 
 def spanned(
@@ -157,8 +157,8 @@ def window(before: Reading, after: Reading) -> Window:
     if spec is not None and before.spec is not None:
         try:
             spec = spec.since(before.spec)
-        except ParameterError:
-            raise SchemaError(f"{where}: {_BACK}") from None
+        except SchemaError as error:
+            raise SchemaError(f"{where}: {error}") from None
     lengths = [r.accept_length for r in (before, after) if r.accept_length >= 1.0]
     return Window.of(
         after,
@@ -225,10 +225,13 @@ def _check_same(before: Reading, after: Reading, where: str) -> None:
         names = f"{', '.join(sorted(before.models))} and {', '.join(sorted(after.models))}"
         rule = f"of different models ({names}): give two readings of one server"
     elif before.started != after.started and not (math.isnan(before.started) or math.isnan(after.started)):
-        rule = "of two runs of the server (it was restarted between them): read one run twice"
+        rule = "of two runs of the server, or of two servers behind one address: read one run twice"
+    elif cut := before.names ^ after.names:
+        which = "second" if cut & before.names else "first"
+        rule = f"the {which} lacks {min(cut)}, which the other has: save all that GET /metrics returns"
     elif fallen and not any(new > old for old, new in values):
         rule = "every counter decreases: the files are swapped; give the earlier one first"
     elif fallen:
-        rule = _BACK
+        rule = BACK
     if rule:
         raise SchemaError(f"{where}: {rule}")

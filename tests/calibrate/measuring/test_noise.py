@@ -108,10 +108,13 @@ def test_the_message_says_what_was_seen_and_what_to_do() -> None:
 
 def test_figures_are_those_planted() -> None:
     moments = np.linspace(0.0, 10.0, 41)
-    found = steadiness(list(zip(moments.tolist(), (0.01 * 1.5 ** (moments / 10.0)).tolist(), strict=True)))
+    sentinels = list(zip(moments.tolist(), (0.01 * 1.5 ** (moments / 10.0)).tolist(), strict=True))
+    found = steadiness(sentinels)
     assert found.drift == pytest.approx(0.5)
     assert found.median_s == pytest.approx(0.01 * math.sqrt(1.5))
     assert found.trend_p < 1e-9
+    paused = [(moment + (1e9 if moment else 0.0), seconds) for moment, seconds in sentinels]
+    assert steadiness(paused) == found
     equal = steadiness([(float(i), 0.01) for i in range(10)])
     assert (equal.spread, equal.drift, equal.trend_p) == (0.0, 0.0, 1.0)
     assert steadiness([(0.0, 1.0), (1.0, 9.0)]) is None, "too few"

@@ -49,7 +49,22 @@ def test_a_journal_without_pieces_blocks_nothing(tmp_path: Path) -> None:
     assert json.loads(path.read_text(encoding="utf-8").splitlines()[0])["settings"]["seed"] == 2
 
 
-@pytest.mark.parametrize("line", [b"nonsense\n", b'{"key": 5, "value": 1}\n', b'{"key": "a"}\n', b"[" * 5000 + b"\n"])
+def test_time_is_that_of_the_pieces_in_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([0.0, 3.0, 7.5, 1000.0, 1002.0]).__next__
+    monkeypatch.setattr("calibrate.record.journal.time.monotonic", now)
+    with Journal(tmp_path / "j", SETTINGS) as journal:
+        journal.add("one", 1)
+        journal.add("two", 2)
+    with Journal(tmp_path / "j", SETTINGS) as journal:
+        assert journal.spent_s == 7.5
+        journal.add("three", 3)
+        assert journal.spent_s == 9.5
+
+
+DAMAGED = [b"nonsense\n", b'{"key": 5, "value": 1}\n', b'{"key": "a"}\n', b"[" * 5000 + b"\n"]
+
+
+@pytest.mark.parametrize("line", [*DAMAGED, b'{"key": "a", "value": 1, "seconds": "1"}\n'])
 def test_a_damaged_line_costs_no_other(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "j"
     with Journal(path, SETTINGS) as journal:

@@ -36,6 +36,11 @@ def test_llama_counts_as_vllm_does() -> None:
     vllm = LLAMA.replace("llamacpp:tokens_predicted", "vllm:generation_tokens").replace("llamacpp:", "vllm:")
     assert curve_of_metrics([("a.prom", vllm)]) == curve
 
+    answered = vllm + 'vllm:time_to_first_token_seconds_count{model_name="m"} 10\n'  # prefills verify no draft
+    assert curve_of_metrics([("a.prom", answered)]).hit_rate == 200 / 250
+    later = answered.replace(" 500", " 560").replace("drafts 200", "drafts 230").replace(" 10\n", " 20\n")
+    assert curve_of_metrics([("a.prom", answered), ("b.prom", later)]).hit_rate == 30 / 50
+
     ahead = LLAMA.replace('position="1"} 90', 'position="1"} 151')  # of the position before it
     assert curve_of_metrics([("a.prom", ahead)]).unconditional == (150 / 200, 150 / 200)
 
@@ -54,7 +59,10 @@ test_what_is_no_acceptance_is_one_line = refused(
     ([SGLANG.replace("spec_accept", "other")], "a0.prom: no counts of speculative decoding"),
     ([LLAMA, LLAMA], "a1.prom: nothing was drafted between the dumps"),
     ([LLAMA.replace("drafts 200", "drafts 0")], "a0.prom: nothing was drafted"),
-    ([LLAMA.replace(" 500", " 900"), LLAMA], "must be an earlier reading"),
+    ([LLAMA.replace(" 500", " 900"), LLAMA], "a0.prom, a1.prom: a counter decreased"),
+    ([LLAMA.replace('"1"} 90', '"1"} 91'), LLAMA], "a0.prom, a1.prom: a counter decreased"),
+    ([LLAMA + 'llamacpp:spec_decode_num_accepted_tokens_per_pos{position="2"} 1\n', LLAMA], "a counter decreased"),
+    ([BARE.replace("spec_decode", "other"), BARE], "a0.prom: no counts of speculative decoding"),
     ([BARE + BARE.replace('"m"', '"other"')], "a0.prom: has metrics of several models"),
     ([BARE + BARE], "a0.prom: metrics: vllm:generation_tokens_total comes twice"),
     (["<html>"], "a0.prom: metrics: line 1 is no sample"),

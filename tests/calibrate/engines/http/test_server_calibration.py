@@ -16,6 +16,7 @@ from screens import Main
 from small_plans import OPTIONS, remote_plan
 from virtual_time import on_servers
 
+from calibrate.loads.levels import LoadOptions, LoadSweep
 from calibrate.measuring.calibration import calibrate_models
 from calibrate.measuring.plan import CalibrationPlan
 from calibrate.models.recorded import models_of
@@ -89,6 +90,25 @@ def test_a_measurement_goes_on_where_it_stopped_and_with_more_answers(tmp_path: 
     assert more.answers[:2] == whole.answers
     keys = [json.loads(line).get("key") for line in journal.read_bytes().splitlines()]
     assert len(keys) == len(set(keys)) == 1 + 2 * OPTIONS.rounds + 3
+
+
+def test_loads_take_their_share_of_the_time_before_an_interruption_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = []
+
+    async def measure(self: LoadSweep, problems: Any, others_s: float, before: Any) -> None:
+        taken.append(others_s)
+
+    async def work(servers: list[OpenAIServer]) -> None:
+        models = RemoteModels(target=servers[0].url, draft=servers[1].url)
+        for _ in range(2):  # the second time nothing else is left
+            await calibrate_models(remote_plan(models, loads=LoadOptions()), tmp_path / "j")
+
+    monkeypatch.setattr(LoadSweep, "measure", measure)
+    on_servers(work, BIG, SMALL)
+    assert taken[1] == pytest.approx(taken[0], rel=0.01)
+    assert taken[0] > 0.3
 
 
 def test_a_measurement_may_go_on_with_more_patience_but_not_elsewhere(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def test_a_server_as_predicted_raises_no_alarm(known: Profile) -> None:
     assert told.n_windows == len(MOMENTS) - 1
     names = [one.what for one in told.compared]
     assert names == [*(f"drafts right up to position {j}" for j in (1, 2, 3)), "slower rounds", "faster rounds"]
+    assert told.compared[-1].n == pytest.approx(told.compared[0].n / SERVER.concurrency, rel=0.1)  # passes
     for one, planted in zip(told.compared, SERVER.accepted, strict=False):
         assert one.seen == pytest.approx(planted, abs=0.03)
 

@@ -85,6 +85,8 @@ test_readings_that_do_not_belong_together_or_explain_nothing_are_refused = refus
     (lambda: (sglang(100), AFTER), "sglang"),
     (lambda: (BEFORE, exposition(Planted(prompt=10), 60)), "decreased"),  # less prompt, more tokens: a restart
     (lambda: (AFTER, AFTER), "no token was generated"),
+    (lambda: (BEFORE[: BEFORE.index("# HELP vllm:iteration")], AFTER), "the first lacks vllm:e2e_request_latency"),
+    (lambda: (BEFORE, AFTER[: AFTER.index("# HELP vllm:spec")]), "the second lacks vllm:spec_decode_num_drafts_total"),
     (lambda: (exposition(PLAIN, 20), exposition(PLAIN, 60)), "--baseline"),
     (lambda: ("\n".join(line for line in AFTER.splitlines() if "_bucket" not in line),), "buckets"),
     error=SchemaError,
@@ -186,14 +188,15 @@ def test_names_split_the_round() -> None:
 
 
 def test_a_live_server_is_read_while_it_works() -> None:
-    pages = iter([exposition(PLANTED, n) for n in (20, 40, 60)])
+    pages = iter([exposition(PLANTED, 20), "", exposition(PLANTED, 60)])
 
     class Metrics(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             assert self.path == "/metrics"
-            self.send_response(200)
+            page = next(pages)
+            self.send_response(200 if page else 503)  # a reading that fails is left out
             self.end_headers()
-            self.wfile.write(next(pages).encode())
+            self.wfile.write(page.encode())
 
         def log_message(self, *words: object) -> None:
             """Say nothing."""
@@ -201,7 +204,7 @@ def test_a_live_server_is_read_while_it_works() -> None:
     with HTTPServer(("127.0.0.1", 0), Metrics) as server:
         thread = Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        found = explain(f"http://127.0.0.1:{server.server_port}/v1", seconds=1.0)
+        found = explain(f"http://127.0.0.1:{server.server_port}/v1", seconds=2.0)
         server.shutdown()
         thread.join()
     assert found.plain()["source"].startswith("http://127.0.0.1:")
