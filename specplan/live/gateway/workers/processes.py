@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import signal
 import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 from specplan.live.gateway.listening import AFTER_GRACE_S
@@ -108,11 +110,14 @@ class Workers:
     async def _start(self) -> _Worker:
         (ours, theirs), (out, into) = socket.socketpair(), socket.socketpair(type=socket.SOCK_DGRAM)
         out.setblocking(False)
+        here = str(Path(__file__).resolve().parents[4])
+        path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
         with theirs, into:
             fds = theirs.fileno(), into.fileno()
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", _MODULE, *map(str, fds)),
                 stdin=asyncio.subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": path},
                 pass_fds=fds,
                 start_new_session=True,  # else Ctrl-C were for the workers too
             )
