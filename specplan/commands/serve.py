@@ -170,7 +170,7 @@ def command(
     )
     known = None if profile is None else load(profile)
     settings = None if known is None else dict(known.settings)
-    more = {"profile": known, "false_alarm": false_alarm, "trust_plan": trust_plan, "tell": _say}
+    more: dict[str, Any] = {"profile": known, "false_alarm": false_alarm, "trust_plan": trust_plan, "tell": _say}
 
     async def serve_here(sock: socket.socket) -> None:
         models = models_of(endpoints, plan, settings or {})
