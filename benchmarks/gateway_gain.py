@@ -55,6 +55,7 @@ def gateway(
     *,
     measures: bool = False,
     said: list[tuple[float, str]] | None = None,
+    workers: int = 1,
 ) -> Iterator[str]:
     """Serve one configuration until the end of the block; yield the URL of the API.
 
@@ -74,7 +75,7 @@ def gateway(
     }
     plan = folder / f"{configuration.method}.plan.json"
     plan.write_text(json.dumps({"schema": "specplan.plan", "schema_version": 1, "profile": "-", "rows": [row]}))
-    words = ["serve", "--plan", str(plan), "--port", "0", "--patience", "60"]
+    words = ["serve", "--plan", str(plan), "--port", "0", "--patience", "60", "--workers", str(workers)]
     words += [] if measures else ["--trust-plan"]
     words += [] if profile is None else ["--profile", str(profile)]
     words += [word for role, url in roles.items() for word in (f"--{role}", url)]

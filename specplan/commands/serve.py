@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-import gc
 import math
+import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,12 +24,11 @@ if TYPE_CHECKING:
 
     from specplan.live.gateway.plans import ServingPlan
     from specplan.live.gateway.servers import Endpoints
+    from specplan.live.gateway.serving import Shared
 
 __all__ = ["command"]
 
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
-_AFTER_GRACE_S: Final = 5
-"""Longest time that clients may take to read the end of broken-off answers, s."""
 
 
 @click.command(name="serve")
@@ -102,6 +101,12 @@ _AFTER_GRACE_S: Final = 5
     help="Longest time that answers may take to end after SIGTERM or SIGINT, s; then they are broken off.",
 )
 @click.option("--timeout", type=SECONDS, default=120.0, help="Longest silence of the target, s.")
+@click.option(
+    "--workers",
+    type=WholeNumber(1, 64),
+    default=1,
+    help="Processes that answer. With several, one more decides for all of them.",
+)
 def command(
     plan_path: str,
     profile: str | None,
@@ -118,6 +123,7 @@ def command(
     force: bool,
     grace: float | None,
     timeout: float,
+    workers: int,
     **servers: Any,
 ) -> None:
     """Serve a plan: an OpenAI-compatible gateway in front of model servers.
@@ -127,12 +133,13 @@ def command(
     several loads (plan --concurrency 1,8,32) gives a method for each. Steps are streamed as they are committed; when a
     draft, judge or scorer fails, the answer continues with plain decoding.
     """
-    from specplan.live.gateway.plans import read_plan
+    from specplan.live.gateway.plans import parse_plan, plan_text
 
     check_output(replan, force=force)
     if replan is not None and profile is None:
         raise ParameterError("replan", str(replan), "needs --profile: the profile that the plan was made from")
-    plan = read_plan(plan_path)
+    text = plan_text(plan_path)
+    plan = parse_plan(text, plan_path)
     _need_extra()
     import asyncio
 
@@ -140,15 +147,17 @@ def command(
 
     from calibrate.record.library import load
     from specplan.live.gateway.control import Limits
-    from specplan.live.gateway.listening import server_for
+    from specplan.live.gateway.listening import AFTER_GRACE_S, collect_seldom, server_for
     from specplan.live.gateway.servers import Endpoints, models_of, opened
-    from specplan.live.gateway.serving import Serving
+    from specplan.live.gateway.serving import Serving, Shared
+    from specplan.live.gateway.workers.hub import Hub
+    from specplan.live.gateway.workers.processes import Workers
 
     named = {name: getattr(plan.defaults, name, "") if one is None else one for name, one in servers.items()}
     if not named["target"]:
         raise ParameterError("target", "", "must be given as URL[#model]: the plan names no server")
     endpoints = Endpoints(**named, timeout_s=timeout)
-    plan = replace(plan, tried=()) if trust_plan else plan.servable(endpoints.helpers)
+    plan = plan.servable(endpoints.helpers, trusted=trust_plan)
     endpoints.check(plan)
     limits = Limits(
         in_flight=max_in_flight,
@@ -160,27 +169,32 @@ def command(
         grace_s=max_seconds if grace is None else grace,
     )
     known = None if profile is None else load(profile)
+    settings = None if known is None else dict(known.settings)
+    more: dict[str, Any] = {"profile": known, "false_alarm": false_alarm, "trust_plan": trust_plan, "tell": _say}
 
-    async def serve(sock: socket.socket) -> None:
-        models = models_of(endpoints, plan, {} if known is None else dict(known.settings))
+    async def serve_here(sock: socket.socket) -> None:
+        models = models_of(endpoints, plan, settings or {})
         async with opened(endpoints, models, plan, timed=known is not None) as opened_servers:
-            serving = Serving(
-                opened_servers, plan, limits, profile=known, false_alarm=false_alarm, trust_plan=trust_plan, tell=_say
-            )
+            serving = Serving(opened_servers, plan, limits, **more)
             _tell(plan, endpoints, sock)
-            most_s = math.ceil(limits.grace_s) + _AFTER_GRACE_S
+            most_s = math.ceil(limits.grace_s) + AFTER_GRACE_S
             server = server_for(serving.app, client_seconds=limits.client_seconds, grace_s=most_s)
-            gc.collect()
-            gc.freeze()  # what stays, modules above all, is not looked through again and again
-            gc.set_threshold(10_000, 20, 20)  # by the default requests that are under way are looked through often
-            try:
-                with _stopped_by_signals(server, limits.grace_s, serving.app.state.break_off):
-                    await server.serve(sockets=[sock])
-            finally:
-                if replan is not None:
-                    serving.new_profile().write(replan)
-                    _say(f"wrote {replan}: plan with it by 'specplan plan --profile {replan}'")
+            collect_seldom()
+            with _replanned(serving, replan), _stopped_by_signals(server, limits.grace_s, serving.app.state.break_off):
+                await server.serve(sockets=[sock])
 
+    async def serve_by_workers(sock: socket.socket) -> None:
+        shared = Shared(plan, limits, **more)
+        begin = {"plan": text, "trust_plan": trust_plan, "settings": settings}
+        begin |= {"endpoints": asdict(endpoints), "limits": asdict(limits)}
+        processes = Workers(Hub(shared, plan), begin, workers, tell=_say)
+        collect_seldom()
+        with _replanned(shared, replan):
+            await processes.serve(sock, limits.grace_s, lambda: _tell(plan, endpoints, sock))
+
+    serve = serve_here if workers == 1 else serve_by_workers
+    if workers > max(os.cpu_count() or 1, 1):
+        _say(f"warning: {workers} workers on {os.cpu_count()} cores: those beyond the cores pass on nothing more")
     # uvloop, where it is installed
     with _listening(host, port) as sock, asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
         runner.run(serve(sock))
@@ -214,6 +228,17 @@ def _listening(host: str, port: int) -> socket.socket:
             raise ParameterError("port", port, f"{why}: give another port, or 0 for any free port") from None
         raise ParameterError("host", host, f"cannot be listened on: {error.strerror}") from None
     return sock
+
+
+@contextmanager
+def _replanned(shared: Shared, path: Path | None) -> Iterator[None]:
+    """Write a new profile at the end, if there is a path for one."""
+    try:
+        yield
+    finally:
+        if path is not None:
+            shared.new_profile().write(path)
+            _say(f"wrote {path}: plan with it by 'specplan plan --profile {path}'")
 
 
 @contextmanager

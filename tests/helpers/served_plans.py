@@ -42,9 +42,17 @@ def write_profile(folder: Path) -> Path:
 
 @contextmanager
 def serve_plan(
-    plan: Path, profile: Path | None, endpoints: Mapping[str, str], *more: str, stop_after: float = 3600.0
+    plan: Path,
+    profile: Path | None,
+    endpoints: Mapping[str, str],
+    *more: str,
+    stop_after: float = 3600.0,
+    said: list[str] | None = None,
 ) -> Iterator[str]:
-    """Serve until the end of the block, or for so many seconds; yield the API's URL. The command must end with 0."""
+    """Serve until the end of the block, or for so many seconds; yield the API's URL. The command must end with 0.
+
+    ``said`` receives the lines of its log after the first, at the end.
+    """
     words = ["serve", "--plan", str(plan), "--port", "0", *more]
     words += [] if profile is None else ["--profile", str(profile)]
     words += [word for role, url in endpoints.items() for word in (f"--{role}", url)]
@@ -62,5 +70,7 @@ def serve_plan(
         stop.cancel()
         process.send_signal(signal.SIGTERM)
         _, rest = process.communicate(timeout=120)
+        if said is not None:
+            said += rest.splitlines()
     assert "Traceback" not in rest, rest
     assert process.returncode == 0, rest

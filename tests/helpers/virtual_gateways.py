@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sim.configuration import Configuration
 from specplan.live.comparing.measured import Measured
@@ -61,6 +62,31 @@ class _Client:
     answer: object = field(default_factory=object)
 
 
+class LateControl(Control):
+    """Says what it decided before the present pass."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._known = PLAIN
+
+    def next_pass(self, running: Sequence[Configuration]) -> None:
+        """Decide anew if what runs lost too much, and say from now on what is decided by now."""
+        if any(super(LateControl, self).over(one) for one in running):
+            super().wanted()
+        self._known = self._latest
+
+    def wanted(self) -> Configuration:
+        super().wanted()
+        return self._known
+
+    def leaves(self, configuration: Configuration, *, step_ends: bool) -> bool:
+        wanted = self.wanted() if step_ends else self._known
+        return wanted != configuration and (step_ends or not wanted.spec.drafts_steps)
+
+    def over(self, configuration: Configuration) -> bool:
+        return configuration != self._known and super().over(configuration)
+
+
 class ClosedLoop:
     """So many clients, each of which asks again at once.
 
@@ -72,6 +98,7 @@ class ClosedLoop:
     policy : None: decided by measurements; else the configuration that always runs.
     tokens, step : mean tokens of an answer and of a step.
     candidate : what speculates.
+    late : whether what is decided in a pass is known after it, as workers know it.
 
     Attributes
     ----------
@@ -90,6 +117,7 @@ class ClosedLoop:
         tokens: int = 240,
         step: int = 24,
         candidate: Configuration = SPECULATING,
+        late: bool = False,
     ) -> None:
         self.now = 0.0
         self.said: list[str] = []
@@ -101,7 +129,7 @@ class ClosedLoop:
         self._warm = {PLAIN}
         plan = ServingPlan(by_load=((1, policy or candidate),))
         measured = Measured(plan.candidate, PLAIN, tell=self._says)
-        self.control = Control(plan, n, lambda: self.now, None if policy else measured)
+        self.control = (LateControl if late else Control)(plan, n, lambda: self.now, None if policy else measured)
         self._clients = [_Client() for _ in range(n)]
         self.control.in_flight = n
         for client in self._clients:
@@ -153,6 +181,8 @@ class ClosedLoop:
         return min(max(round(self._step * self._rng.choice((0.25, 0.5, 1.0, 2.25))), 1), client.left)
 
     def _pass(self) -> None:
+        if isinstance(self.control, LateControl):
+            self.control.next_pass([client.configuration for client in self._clients])
         engine = self._engine(self.now)
         busy = [client for client in self._clients if client.idle_until <= self.now]
         if not busy:

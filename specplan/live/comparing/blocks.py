@@ -95,19 +95,23 @@ class Meter:
         self.block: Block | None = None
         self._ended = ended
         self._answers: dict[Hashable, _InFlight] = {}
+        self._together: bool | None = None
+        """The latest `together`, which most tokens leave as it is; None: to be looked for."""
 
     @property
     def together(self) -> bool:
         """Whether all answers in flight run the block's configuration, and have written since they changed to it."""
-        running = [one for one in self._answers.values() if one.configuration is not None]
-        return all(one.under is self.block is not None and not one.changed for one in running)
+        if self._together is None:
+            running = [one for one in self._answers.values() if one.configuration is not None]
+            self._together = all(one.under is self.block is not None and not one.changed for one in running)
+        return self._together
 
     def aim(self, load: int, configuration: Configuration, *, anew: bool = False) -> None:
         """Begin a block unless the present one is of this load and configuration, or always with ``anew``."""
         old = self.block
         if not anew and old is not None and (old.load, old.configuration) == (load, configuration):
             return
-        self.block = Block(load, configuration)
+        self.block, self._together = Block(load, configuration), None
         for one in self._answers.values():
             if one.configuration == configuration:
                 self._under(one, self.block)
@@ -118,7 +122,7 @@ class Meter:
         """Handle an answer that runs a configuration from now on."""
         new = answer not in self._answers
         one = self._answers.setdefault(answer, _InFlight(began=now, wrote=now))
-        one.configuration, one.wrote, one.changed = configuration, now, not new
+        one.configuration, one.wrote, one.changed, self._together = configuration, now, not new, None
         if self.block is not None and self.block.configuration == configuration:
             self._under(one, self.block)
         if new and self.together:
@@ -140,7 +144,9 @@ class Meter:
         if one.under is not None:
             one.under.all_tokens += n_tokens
             one.under.all_seconds += piece.seconds
-        one.wrote, one.changed = now, False
+        if one.changed:
+            one.changed, self._together = False, None
+        one.wrote = now
         if one.block is not None and now - one.since >= _TOGETHER_S:
             one.block.tokens += n_tokens
             if one.block is not self.block:
@@ -158,7 +164,7 @@ class Meter:
         if one.under is not None:
             one.under.all_seconds += silent.seconds
         one.written.append((one.configuration, one.n_tokens))
-        one.configuration, one.n_tokens = None, 0
+        one.configuration, one.n_tokens, self._together = None, 0, None
         self._close(one, now)
         self._under(one, None)
         return silent
@@ -178,7 +184,7 @@ class Meter:
         return [one.n_tokens + sum(n for _, n in one.written) for one in self._answers.values()]
 
     def _under(self, one: _InFlight, block: Block | None) -> None:
-        before, one.under = one.under, block
+        before, one.under, self._together = one.under, block, None
         if before is not None:
             self._check(before)
 

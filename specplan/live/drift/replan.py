@@ -21,12 +21,48 @@ from sim.operations import Generate, Step, Verify
 from sim.roles import DRAFT, JUDGE, TARGET
 from theory.errors import CalibrationError
 
-__all__ = ["LEAST_ANSWERS", "Recorder"]
+__all__ = ["LEAST_ANSWERS", "Recorder", "recorded"]
 
 LEAST_ANSWERS: Final = 8
 """Least number of answers of a profile."""
 _KEPT: Final = 600
 """Latest answers that are kept, as numbers without texts."""
+
+
+def recorded(session: WallSession) -> tuple[RecordedAnswer | None, int]:
+    """Return the steps and verdicts of a generator that wrote all of its answer, and the positions left out."""
+    committed = session.committed
+    if not committed or not committed[-1].final or committed[0].depth > 0:
+        return None, 0
+    drafts = _by_prefix(session, DRAFT)
+    targets = _by_prefix(session, TARGET)
+    verdicts = {id(one.candidate): one for one in session.operations if isinstance(one, Verify) and one.result}
+    kept = []
+    for step in committed:
+        draft, target = drafts.get(id(step.parent)), targets.get(id(step.parent))
+        verdict = None if draft is None else verdicts.get(id(draft.result))
+        if draft is not None and target is not None and verdict is not None and verdict.role == JUDGE:
+            kept.append((draft, target, verdict))
+    n_left_out = len(committed) - len(kept)
+    if not kept:
+        return None, n_left_out
+    root = committed[0].parent
+    assert root is not None
+    steps = [
+        StepRecord(
+            draft=_generated(draft, final=draft.result.final or i == len(kept)),
+            target=_generated(target, final=i == len(kept)),
+            verdict=VerdictRecord(
+                accepted=verdict.result.accepted,
+                score=verdict.result.score,
+                seconds=verdict.finished - verdict.started,
+                prompt_tokens=verdict.job.n_new_tokens if verdict.job is not None else 0,
+            ),
+        )
+        for i, (draft, target, verdict) in enumerate(kept, 1)
+    ]
+    baseline = [step.target for step in steps]
+    return RecordedAnswer(problem="", prompt_tokens=root.context_tokens, steps=steps, baseline=baseline), n_left_out
 
 
 class Recorder:
@@ -43,48 +79,12 @@ class Recorder:
         self._n_seen = 0
         self._n_left_out = 0
 
-    def ran(self, session: WallSession) -> None:
-        """Keep the steps and verdicts of a generator that wrote all of its answer."""
-        committed = session.committed
-        if not committed or not committed[-1].final or committed[0].depth > 0:
-            return
-        drafts = _by_prefix(session, DRAFT)
-        targets = _by_prefix(session, TARGET)
-        verdicts = {id(one.candidate): one for one in session.operations if isinstance(one, Verify) and one.result}
-        kept = []
-        for step in committed:
-            draft, target = drafts.get(id(step.parent)), targets.get(id(step.parent))
-            verdict = None if draft is None else verdicts.get(id(draft.result))
-            if draft is None or target is None or verdict is None or verdict.role != JUDGE:
-                self._n_left_out += 1
-                continue
-            kept.append((draft, target, verdict))
-        if not kept:
-            return
-        self._n_seen += 1
-        root = committed[0].parent
-        assert root is not None
-        steps = [
-            StepRecord(
-                draft=_generated(draft, final=draft.result.final or i == len(kept)),
-                target=_generated(target, final=i == len(kept)),
-                verdict=VerdictRecord(
-                    accepted=verdict.result.accepted,
-                    score=verdict.result.score,
-                    seconds=verdict.finished - verdict.started,
-                    prompt_tokens=verdict.job.n_new_tokens if verdict.job is not None else 0,
-                ),
-            )
-            for i, (draft, target, verdict) in enumerate(kept, 1)
-        ]
-        self._answers.append(
-            RecordedAnswer(
-                problem=f"live-{self._n_seen}",
-                prompt_tokens=root.context_tokens,
-                steps=steps,
-                baseline=[step.target for step in steps],
-            )
-        )
+    def keep(self, answer: RecordedAnswer | None, n_left_out: int) -> None:
+        """Keep an answer that `recorded` returned."""
+        self._n_left_out += n_left_out
+        if answer is not None:
+            self._n_seen += 1
+            self._answers.append(answer.model_copy(update={"problem": f"live-{self._n_seen}"}))
 
     def profile(self, time_ratios: dict[str, float], measured: Sequence[str] = ()) -> Profile:
         """Return the new profile.

@@ -28,7 +28,7 @@ from sim.configuration import Configuration
 from sim.operations import Algorithm, Commit, Generate, Operation, Step, singly, steps_after
 from sim.operations import prompt as root_of
 from sim.roles import TARGET
-from specplan.live.gateway.control import Control, Limits
+from specplan.live.gateway.control import Choice, Limits
 from specplan.live.gateway.plans import PLAIN, SPECULATIVE
 from specplan.live.gateway.requests import AnswerRequest
 from specplan.live.gateway.servers import Bounded, HelperError, Servers, helper_error
@@ -113,7 +113,7 @@ class Answering:
     def __init__(
         self,
         servers: Servers,
-        control: Control,
+        control: Choice,
         limits: Limits,
         *,
         observer: Observer,
@@ -126,6 +126,11 @@ class Answering:
         self._counts_prompts = counts_prompts
         self._running: Counter[str] = Counter()
         self._waits = Waits(limits.patience_s)
+
+    @property
+    def running(self) -> Counter[str]:
+        """Requests in flight by role."""
+        return self._running
 
     @asynccontextmanager
     async def answer(self, request: AnswerRequest, prompt: str) -> AsyncIterator[tuple[Answer, Pieces]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -18,11 +18,9 @@ from starlette.types import Receive, Scope, Send
 
 from calibrate.engines.http.waits import Wait
 from calibrate.engines.http.wire import CLIENT_KEY, RefusedError
-from specplan.live.drift.watch import DriftWatch
 from specplan.live.gateway.answering import Answering
 from specplan.live.gateway.chat import ChatTemplate
 from specplan.live.gateway.control import Limits
-from specplan.live.gateway.metrics import GatewayMetrics
 from specplan.live.gateway.replies import DONE, Reply, StopCutter, event
 from specplan.live.gateway.requests import AnswerRequest, Kind, Refusal, parse_body, unknown_model, upstream_failed
 from theory.errors import SpecplanError
@@ -30,7 +28,7 @@ from theory.errors import SpecplanError
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["application"]
+__all__ = ["Counts", "application"]
 
 _PATHS: Final[Mapping[Kind, str]] = {"chat": "/v1/chat/completions", "completion": "/v1/completions"}
 _PASSED_ON: Final = ("/tokenize", "/detokenize", "/v1/responses")
@@ -50,13 +48,29 @@ Work = Callable[["_Sender"], Coroutine[Any, Any, None]]
 """Writes an answer."""
 
 
+class Counts(Protocol):
+    """Counts requests, and says how the gateway is."""
+
+    def refused(self, status: int) -> None:
+        """Count a refused request."""
+
+    def forwarded(self, fields: Sequence[str]) -> None:
+        """Count a request that was forwarded because of these fields."""
+
+    async def page(self) -> bytes:
+        """Return the metrics page."""
+
+    async def health(self) -> dict[str, Any]:
+        """Return the state of the gateway, as plain data."""
+
+
 class _Gateway:
     """State and methods that the routes share."""
 
-    def __init__(self, answering: Answering, limits: Limits, metrics: GatewayMetrics) -> None:
+    def __init__(self, answering: Answering, limits: Limits, counts: Counts) -> None:
         self.answering = answering
         self.limits = limits
-        self.metrics = metrics
+        self.counts = counts
         self.works: set[asyncio.Task[None]] = set()
         """Answers on their way."""
         self.stops = False
@@ -91,11 +105,11 @@ class _Gateway:
                 parsed = parse_body(data, kind, model=self.model, defaults=defaults, max_tokens=most)
                 work = partial(self._written, parsed, stack)
             if path.startswith("/v1/"):
-                stack.enter_context(answering.control.admitted())
+                stack.callback(await answering.control.place())
         except ClientDisconnect:
             return Response(status_code=400)
         except Refusal as refusal:
-            self.metrics.refused(refusal.status)
+            self.counts.refused(refusal.status)
             return _refused(refusal)
         key = _key(request.headers.get("authorization", ""))
         return _Live(stack, partial(self._sent, work, key), self.works)
@@ -115,7 +129,7 @@ class _Gateway:
             if isinstance(error, asyncio.CancelledError) and not self.stops:
                 raise  # the client has left
             refusal = _STOPPING if isinstance(error, asyncio.CancelledError) else _refusal_of(error)
-            self.metrics.refused(refusal.status)
+            self.counts.refused(refusal.status)
             await sender.fail(refusal)
 
     async def _written(self, request: AnswerRequest, stack: ExitStack, sender: _Sender) -> None:
@@ -123,7 +137,7 @@ class _Gateway:
         if not request.whole and request.kind == "chat":
             prompt = await self.template.prompt(request.messages, request.template_kwargs)
         if request.whole or prompt is None:
-            self.metrics.forwarded(request.whole or ("messages",))
+            self.counts.forwarded(request.whole or ("messages",))
             body = {**request.body, "model": self.model, "temperature": request.temperature, "top_p": request.top_p}
             await self._forwarded(_PATHS[request.kind], body, sender)
             return
@@ -308,10 +322,10 @@ def _refused(refusal: Refusal) -> Response:
     return JSONResponse(refusal.plain(), status_code=refusal.status, headers=headers)
 
 
-def application(answering: Answering, limits: Limits, metrics: GatewayMetrics, watch: DriftWatch) -> Starlette:
+def application(answering: Answering, limits: Limits, counts: Counts) -> Starlette:
     """Return the application; ``app.state.break_off()`` ends all answers with an error that says why."""
     engine = answering.servers.target
-    gateway = _Gateway(answering, limits, metrics)
+    gateway = _Gateway(answering, limits, counts)
 
     card: dict[str, Any] = {"id": engine.model, "object": "model", "created": 0, "owned_by": "specplan"}
     limit = answering.servers.context
@@ -325,14 +339,10 @@ def application(answering: Answering, limits: Limits, metrics: GatewayMetrics, w
         return JSONResponse(card) if name == engine.model else _refused(unknown_model(name, engine.model))
 
     async def health(request: Request) -> Response:
-        control = answering.control
-        state: dict[str, Any] = {"status": "ok", "in_flight": control.in_flight, "method": control.wanted().name}
-        if control.measured is not None:
-            state |= {"measured": control.measured.state(), "lost_answers": round(control.measured.budget.lost, 3)}
-        return JSONResponse(state | {"paused": control.paused, "drift": [finding.text for finding in watch.findings]})
+        return JSONResponse(await counts.health())
 
     async def page(request: Request) -> Response:
-        return PlainTextResponse(metrics.page(), media_type=_METRICS_TYPE)
+        return PlainTextResponse(await counts.page(), media_type=_METRICS_TYPE)
 
     async def failed(request: Request, error: Exception) -> Response:
         status = getattr(error, "status_code", 500)

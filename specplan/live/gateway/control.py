@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +14,7 @@ from specplan.live.comparing.measured import Measured, load_class
 from specplan.live.gateway.plans import PLAIN, SPECULATIVE, ServingPlan, helpers_of
 from specplan.live.gateway.requests import Refusal
 
-__all__ = ["Control", "Limits"]
+__all__ = ["Choice", "Control", "Limits", "too_many"]
 
 _HOLD_S: Final = 2.0
 """Seconds that a smaller load must last before the configuration follows it; a larger load takes effect at once."""
@@ -45,7 +45,70 @@ class Limits:
     """Longest time that answers may take to end after a signal to stop, s."""
 
 
-class Control:
+class Choice(ABC):
+    """The choice of the configuration that runs, as answers and the application see it.
+
+    Attributes
+    ----------
+    watching : called when the wanted configuration changes.
+    """
+
+    def __init__(self) -> None:
+        self.watching: set[Callable[[], object]] = set()
+        self._latest = PLAIN
+
+    @abstractmethod
+    async def place(self) -> Callable[[], None]:
+        """Count an answer as in flight; return what ends that.
+
+        Raises
+        ------
+        Refusal : the most answers are already in flight.
+        """
+
+    @abstractmethod
+    def wanted(self) -> Configuration:
+        """Return the configuration that generates answers from now on."""
+
+    def leaves(self, configuration: Configuration, *, step_ends: bool) -> bool:
+        """Return whether a text that the target writes in one request goes on by another configuration.
+
+        One that works on steps begins where a step ends, others anywhere.
+        """
+        wanted = self.wanted() if step_ends else self._latest
+        return wanted != configuration and (step_ends or not wanted.spec.drafts_steps)
+
+    @abstractmethod
+    def over(self, configuration: Configuration) -> bool:
+        """Return whether an answer must leave a configuration at once, within a step: it has lost too much."""
+
+    @property
+    @abstractmethod
+    def look_s(self) -> float:
+        """Seconds after which to call `over` again."""
+
+    @abstractmethod
+    def starts(self, answer: Hashable, configuration: Configuration) -> None:
+        """Handle an answer that runs a configuration from now on."""
+
+    @abstractmethod
+    def wrote(self, answer: Hashable, n_tokens: int) -> None:
+        """Handle tokens of an answer."""
+
+    @abstractmethod
+    def stops(self, answer: Hashable) -> None:
+        """Handle an answer that leaves its configuration."""
+
+    @abstractmethod
+    def ends(self, answer: Hashable, *, by_itself: bool) -> None:
+        """Handle an answer that has left; ``by_itself``: its text is complete."""
+
+    @abstractmethod
+    def failed(self, role: str) -> None:
+        """Switch speculation off for a while: a helper failed."""
+
+
+class Control(Choice):
     """Counts answers in flight, and chooses the configuration.
 
     Parameters
@@ -59,7 +122,6 @@ class Control:
     ----------
     in_flight : answers in flight.
     n_switches : number of times that the wanted configuration changed, but for failures.
-    watching : called when that happens.
     """
 
     def __init__(
@@ -69,14 +131,13 @@ class Control:
         clock: Callable[[], float] = time.monotonic,
         measured: Measured | None = None,
     ) -> None:
+        super().__init__()
         self.measured = measured
         self._plan = plan
         self._most = most
         self._clock = clock
         self.in_flight = 0
         self.n_switches = 0
-        self.watching: set[Callable[[], object]] = set()
-        self._latest = PLAIN
         self._wanted: Configuration | None = None
         self._at = 1
         self._less_since: float | None = None
@@ -85,22 +146,22 @@ class Control:
         """Roles that failed at the latest pause."""
         self._pause_s = _PAUSE_S
 
-    @contextmanager
-    def admitted(self) -> Iterator[None]:
-        """Count an answer while it is in flight.
-
-        Raises
-        ------
-        Refusal : the most answers are already in flight.
-        """
+    def admits(self) -> bool:
+        """Count one more answer as in flight; return False if the most already are."""
         if self.in_flight >= self._most:
-            rule = f"{self._most} answers are in flight, the most that are accepted (--max-in-flight): try again"
-            raise Refusal(rule, status=429, kind="rate_limit_error", code="too_many_requests", wait_s=1)
+            return False
         self.in_flight += 1
-        try:
-            yield
-        finally:
-            self.in_flight -= 1
+        return True
+
+    def left(self) -> None:
+        """Count one answer less as in flight."""
+        self.in_flight -= 1
+
+    async def place(self) -> Callable[[], None]:
+        """See `Choice.place`."""
+        if not self.admits():
+            raise too_many(self._most)
+        return self.left
 
     def wanted(self) -> Configuration:
         """Return the configuration that generates answers from now on."""
@@ -116,14 +177,6 @@ class Control:
         for call in tuple(self.watching) if changed else ():
             call()
         return self._latest
-
-    def leaves(self, configuration: Configuration, *, step_ends: bool) -> bool:
-        """Return whether a text that the target writes in one request goes on by another configuration.
-
-        One that works on steps begins where a step ends, others anywhere.
-        """
-        wanted = self.wanted() if step_ends else self._latest
-        return wanted != configuration and (step_ends or not wanted.spec.drafts_steps)
 
     def over(self, configuration: Configuration) -> bool:
         """Return whether an answer must leave a configuration at once, within a step: it has lost too much."""
@@ -192,3 +245,9 @@ class Control:
     def _kind(self, load: int) -> Hashable:
         """What is decided for loads of the same kind alike."""
         return self._plan.at(load) if self.measured is None else load_class(load)
+
+
+def too_many(most: int) -> Refusal:
+    """Return the refusal of an answer beyond the most in flight."""
+    rule = f"{most} answers are in flight, the most that are accepted (--max-in-flight): try again"
+    return Refusal(rule, status=429, kind="rate_limit_error", code="too_many_requests", wait_s=1)

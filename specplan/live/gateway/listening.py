@@ -8,6 +8,7 @@ the latter case its place among the answers in flight, for ever.
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -15,7 +16,10 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-__all__ = ["server_for"]
+__all__ = ["AFTER_GRACE_S", "collect_seldom", "server_for"]
+
+AFTER_GRACE_S: Final = 5
+"""Longest time that clients may take to read the end of broken-off answers, s."""
 
 _MOST_HEAD: Final = 64 * 2**10
 """Most bytes of a request's head, and of what else it has between two parts of its body."""
@@ -47,6 +51,13 @@ def server_for(app: Starlette, *, client_seconds: float, grace_s: int, log_level
             timeout_graceful_shutdown=grace_s,
         )
     )
+
+
+def collect_seldom() -> None:
+    """Have the garbage collector look seldom at what a gateway has in work, and at what stays never."""
+    gc.collect()
+    gc.freeze()  # what stays, modules above all, is not looked through again and again
+    gc.set_threshold(10_000, 20, 20)  # by the default requests that are under way are looked through often
 
 
 class _BoundedProtocol(HttpToolsProtocol):

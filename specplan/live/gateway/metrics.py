@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -11,13 +10,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from calibrate.running.session import WallSession
-from sim.operations import Generate, Outcome
-from sim.roles import DRAFT
 from specplan.live.comparing.comparison import Verdict
 from specplan.live.comparing.measured import Measured
 from specplan.live.drift.watch import DriftWatch
-from specplan.live.gateway.answering import Answer
 from specplan.live.gateway.control import Control
 from specplan.live.gateway.requests import FIELDS
 
@@ -38,9 +33,10 @@ class GatewayMetrics:
 
     def __init__(self, control: Control, watch: DriftWatch) -> None:
         self.registry = CollectorRegistry()
+        self._by_name: dict[str, Counter] = {}
         self._answers = self._counter("answers", "Answers that ended, by reason.", "finish")
         self._refused = self._counter("requests_refused", "Refused requests, by status.", "status")
-        self._steps = self._counter(
+        self._counter(
             "draft_steps",
             "Draft steps by outcome: accepted, rejected, late (cancelled before they were complete), "
             "in_vain (complete, then discarded).",
@@ -51,9 +47,9 @@ class GatewayMetrics:
             "Requests forwarded to the target's server, by the field that step-level methods cannot serve.",
             "field",
         )
-        self._committed = self._counter("committed_steps", "Committed steps, by the model that generated them.", "role")
-        self._tokens = self._counter("committed_tokens", "Committed tokens, by the model that generated them.", "role")
-        self._generated = self._counter(
+        self._counter("committed_steps", "Committed steps, by the model that generated them.", "role")
+        self._counter("committed_tokens", "Committed tokens, by the model that generated them.", "role")
+        self._counter(
             "generated_tokens", "Generated tokens by model, discarded ones included unless cancelled unseen.", "role"
         )
         self._fallbacks = self._counter(
@@ -87,7 +83,8 @@ class GatewayMetrics:
             drift.labels(what).set_function(partial(watch.evidence, what))
 
     def _counter(self, name: str, about: str, *labels: str) -> Counter:
-        return Counter(f"specplan_{name}", about, labels, registry=self.registry)
+        counter = self._by_name[name] = Counter(f"specplan_{name}", about, labels, registry=self.registry)
+        return counter
 
     def _gauge(self, name: str, about: str, value: Callable[[], float]) -> None:
         Gauge(f"specplan_{name}", about, registry=self.registry).set_function(lambda: float(value()))
@@ -108,28 +105,24 @@ class GatewayMetrics:
         """Count an answer that continues with plain decoding."""
         self._fallbacks.labels(role, reason).inc()
 
-    def ran(self, session: WallSession) -> None:
-        """Count the operations and commits of a generator that ended."""
-        sums: dict[tuple[Counter, str], int] = defaultdict(int)
-        for operation in session.operations:
-            if isinstance(operation, Generate):
-                if operation.role == DRAFT:
-                    unjudged = "late" if operation.result is None else "in_vain"
-                    judged = operation.outcome in (Outcome.ACCEPTED, Outcome.REJECTED)
-                    sums[self._steps, str(operation.outcome) if judged else unjudged] += 1
-                sums[self._generated, operation.role] += operation.tokens
-            elif operation.result is not None:
-                self._verified.labels(operation.role).observe(operation.finished - operation.started)
-        for step in session.committed:
-            sums[self._committed, step.role] += 1
-            sums[self._tokens, step.role] += step.n_tokens
-        for (counter, label), n in sums.items():
-            counter.labels(label).inc(n)
+    def ran(self, counts: Mapping[str, Mapping[str, int]], verdicts: Sequence[tuple[str, float]]) -> None:
+        """Count the operations and commits of a generator that ended.
 
-    def ended(self, answer: Answer) -> None:
+        Parameters
+        ----------
+        counts : counter, without ``specplan_`` -> label -> number.
+        verdicts : role and seconds of each verdict, score or choice.
+        """
+        for name, by_label in counts.items():
+            for label, n in by_label.items():
+                self._by_name[name].labels(label).inc(n)
+        for role, seconds in verdicts:
+            self._verified.labels(role).observe(seconds)
+
+    def ended(self, finish: str, seconds: float) -> None:
         """Count an answer that ended."""
-        self._answers.labels(answer.finish).inc()
-        self._took.observe(answer.seconds)
+        self._answers.labels(finish).inc()
+        self._took.observe(seconds)
 
 
 class _Comparisons(Collector):

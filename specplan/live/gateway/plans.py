@@ -15,7 +15,17 @@ from sim.configuration import Configuration
 from sim.roles import CHOOSER, DRAFT, EMBEDDING, JUDGE, LIKELIHOOD, REWARD, SCORER
 from theory.errors import ParameterError, SchemaError, shown
 
-__all__ = ["PLAIN", "SPECULATIVE", "Expected", "RequestDefaults", "ServingPlan", "helpers_of", "read_plan"]
+__all__ = [
+    "PLAIN",
+    "SPECULATIVE",
+    "Expected",
+    "RequestDefaults",
+    "ServingPlan",
+    "helpers_of",
+    "parse_plan",
+    "plan_text",
+    "read_plan",
+]
 
 PLAIN: Final = Configuration(method="autoregressive")
 """Configuration that runs when speculation is off."""
@@ -87,8 +97,10 @@ class ServingPlan:
         """The configurations that may run, each once, in the order of loads."""
         return tuple(dict.fromkeys(configuration for _, configuration in (*self.by_load, *self.tried)))
 
-    def servable(self, roles: Set[str]) -> ServingPlan:
-        """Return the plan without what is only tried and needs a helper that is not among ``roles``."""
+    def servable(self, roles: Set[str], *, trusted: bool = False) -> ServingPlan:
+        """Return the plan without what is only tried: if it is ``trusted``, or needs a helper not among ``roles``."""
+        if trusted:
+            return replace(self, tried=())
         planned = dict(self.by_load)
         kept = [(n, one if helpers_of(one) <= roles else planned[n]) for n, one in self.tried]
         return replace(self, tried=tuple(kept))
@@ -177,15 +189,24 @@ class _LoadPlan(_Foreign):
     loads: Annotated[list[_Load], Field(min_length=1)]
 
 
+def plan_text(path: str) -> str:
+    """Read the text of a plan that ``specplan plan --json`` wrote; `SchemaError` if the file cannot be read."""
+    return read_text(path, "a plan", most_bytes=_MOST_BYTES)
+
+
 def read_plan(path: str) -> ServingPlan:
-    """Read a plan that ``specplan plan --json`` wrote, from a profile or from names.
+    """Read a plan; see `plan_text` and `parse_plan`."""
+    return parse_plan(plan_text(path), path)
+
+
+def parse_plan(text: str, path: str) -> ServingPlan:
+    """Return the plan with this text, from a profile or from names; ``path`` is how errors name it.
 
     Raises
     ------
-    SchemaError : the file cannot be read, or is not a plan.
+    SchemaError : it is not a plan.
     ParameterError : it has a method or knob that this version does not know.
     """
-    text = read_text(path, "a plan", most_bytes=_MOST_BYTES)
     data = parse_json(text, path)
     schema = data.get("schema") if isinstance(data, dict) else None
     if schema not in _SCHEMAS:

@@ -1,15 +1,14 @@
-"""The assembled gateway: control, answering, metrics and application."""
+"""The assembled gateway: what all its answers share, answering and the application."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from calibrate.engines.protocol import Generation
 from calibrate.record.profile import Profile
 from calibrate.running.session import WallSession
 from sim.configuration import Configuration
-from sim.operations import Generate, Outcome, Score, Verify
 from sim.roles import DRAFT, TARGET
 from specplan.live.comparing.measured import Measured
 from specplan.live.drift.expected import Band, acceptance, lengths, token_times
@@ -20,22 +19,20 @@ from specplan.live.gateway.app import application
 from specplan.live.gateway.control import Control, Limits
 from specplan.live.gateway.metrics import GatewayMetrics
 from specplan.live.gateway.plans import PLAIN, ServingPlan
+from specplan.live.gateway.ran import Ran, Summary, seconds_per_token
 from specplan.live.gateway.servers import HelperError, Servers
 
-__all__ = ["Serving"]
-
-_DECIDED: Final = (Outcome.ACCEPTED, Outcome.REJECTED)
+__all__ = ["Serving", "Shared"]
 
 _PLANNED: Final = 0.05
 """Assumed half-width of the planned acceptance rate where no profile gives its error."""
 
 
-class Serving:
-    """A gateway in front of servers.
+class Shared:
+    """What all answers of a gateway share: the choice of the configuration, the counters, and the watch for drift.
 
     Parameters
     ----------
-    servers : running servers.
     plan : configurations by load.
     limits : limits of requests.
     profile : profile that the plan was made from; without it lengths of steps and timings are not watched.
@@ -45,13 +42,11 @@ class Serving:
 
     Attributes
     ----------
-    app : the ASGI application.
     recorder : records answers for a new profile; None without a profile.
     """
 
     def __init__(
         self,
-        servers: Servers,
         plan: ServingPlan,
         limits: Limits,
         *,
@@ -64,12 +59,9 @@ class Serving:
         self.control = Control(plan, limits.in_flight, measured=None if trust_plan else measured)
         self.watch = _drift_watch(plan, profile, false_alarm)
         self.recorder = None if profile is None else Recorder(profile)
-        self._decider = next((one.decider for one in plan.configurations if one.spec.drafts_steps), None)
-        self._tell = tell
         self.metrics = GatewayMetrics(self.control, self.watch)
-        counts_prompts = self.recorder is not None
-        self.answering = Answering(servers, self.control, limits, observer=self, counts_prompts=counts_prompts)
-        self.app = application(self.answering, limits, self.metrics, self.watch)
+        self._summary = Summary(plan, profiled=profile is not None)
+        self._tell = tell
 
     def new_profile(self) -> Profile:
         """Return a profile of the served answers.
@@ -85,28 +77,26 @@ class Serving:
 
     def ran(self, configuration: Configuration, session: WallSession) -> None:
         """Count the operations of a generator, and compare them with the predictions."""
-        self.metrics.ran(session)
+        self.take(self._summary.of(configuration, session))
+
+    def take(self, ran: Ran) -> None:
+        """Handle what a generator did."""
+        self.metrics.ran(ran.counts, ran.verdicts)
         if self.recorder is not None:
-            self.recorder.ran(session)
-        if configuration.decider != self._decider or not configuration.spec.drafts_steps:
-            return
-        by_verdicts = self.recorder is not None
-        if not by_verdicts:
-            for step in session.committed:
-                self._said(self.watch.judged(step.role == DRAFT, step.n_tokens))
-        for one in session.operations:
-            if isinstance(one, Generate):
-                if one.result is not None and one.outcome is not Outcome.DISCARDED:
-                    self._said(self.watch.wrote(one.role, one.result.n_tokens))
-            elif by_verdicts and one.role == configuration.decider[0] and one.outcome in _DECIDED:
-                tokens = one.candidate.n_tokens if isinstance(one, (Verify, Score)) else 0
-                self._said(self.watch.judged(one.outcome is Outcome.ACCEPTED, tokens))
+            self.recorder.keep(ran.answer, ran.n_left_out)
+        for role, tokens, accepted in ran.seen:
+            moved = self.watch.wrote(role, tokens) if accepted is None else self.watch.judged(accepted, tokens)
+            self._said(moved)
 
     def timed(self, role: str, in_flight: int, generation: Generation) -> None:
         """Compare the time per token of a step with its prediction."""
-        times, n = generation.times, generation.n_generated - 1
-        if n >= 1 and times.end > times.first_token:
-            self._said(self.watch.timed(role, in_flight, (times.end - times.first_token) / n))
+        seconds = seconds_per_token(generation)
+        if seconds is not None:
+            self.took(role, in_flight, seconds)
+
+    def took(self, role: str, in_flight: int, seconds: float) -> None:
+        """Compare the time per token of a step, s, with its prediction."""
+        self._said(self.watch.timed(role, in_flight, seconds))
 
     def fell_back(self, error: HelperError) -> None:
         """Count an answer that continues with plain decoding."""
@@ -114,11 +104,55 @@ class Serving:
 
     def ended(self, answer: Answer) -> None:
         """Count an answer."""
-        self.metrics.ended(answer)
+        self.metrics.ended(answer.finish, answer.seconds)
+
+    def refused(self, status: int) -> None:
+        """Count a refused request."""
+        self.metrics.refused(status)
+
+    def forwarded(self, fields: Sequence[str]) -> None:
+        """Count a forwarded request."""
+        self.metrics.forwarded(fields)
+
+    async def page(self) -> bytes:
+        """Return the metrics page."""
+        return self.metrics.page()
+
+    async def health(self) -> dict[str, Any]:
+        """Return `state`."""
+        return self.state()
+
+    def state(self) -> dict[str, Any]:
+        """Return the state of the gateway, as plain data."""
+        control = self.control
+        state: dict[str, Any] = {"status": "ok", "in_flight": control.in_flight, "method": control.wanted().name}
+        if control.measured is not None:
+            state |= {"measured": control.measured.state(), "lost_answers": round(control.measured.budget.lost, 3)}
+        return state | {"paused": control.paused, "drift": [finding.text for finding in self.watch.findings]}
 
     def _said(self, finding: Finding | None) -> None:
         if finding is not None:
             self._tell(f"drift: {finding.text} (since observation {finding.since} of {finding.at})")
+
+
+class Serving(Shared):
+    """A gateway in front of servers, in this process.
+
+    Parameters
+    ----------
+    servers : running servers.
+    plan, limits, more : as of `Shared`.
+
+    Attributes
+    ----------
+    app : the ASGI application.
+    """
+
+    def __init__(self, servers: Servers, plan: ServingPlan, limits: Limits, **more: Any) -> None:
+        super().__init__(plan, limits, **more)
+        counts_prompts = self.recorder is not None
+        self.answering = Answering(servers, self.control, limits, observer=self, counts_prompts=counts_prompts)
+        self.app = application(self.answering, limits, self)
 
 
 def _drift_watch(plan: ServingPlan, profile: Profile | None, false_alarm: float) -> DriftWatch:

@@ -13,6 +13,7 @@ from sim.operations import Generate, Outcome, Step, Verdict, Verify, prompt
 from sim.roles import DRAFT, TARGET
 from specplan.live.drift.expected import Band, TokenTime, acceptance, lengths, token_times
 from specplan.live.drift.replan import LEAST_ANSWERS, Recorder
+from specplan.live.drift.replan import recorded as answer_of
 from specplan.live.drift.watch import DriftWatch
 from theory.errors import CalibrationError
 
@@ -156,7 +157,7 @@ def session(verdicts: list[bool], *, without: int | None = None) -> WallSession:
 def recorded(*sessions: WallSession) -> Recorder:
     recorder = Recorder(OLD)
     for one in sessions:
-        recorder.ran(one)
+        recorder.keep(*answer_of(one))
     return recorder
 
 

@@ -34,6 +34,8 @@ def plan(tmp_path: Path) -> Path:
         (["--target", DEAD, "--port", "70000"], 2, "--port"),
         (["--target", DEAD, "--patience", "0"], 2, "--patience"),
         (["--plan", "absent.json"], 2, "absent.json"),
+        (["--target", DEAD, "--workers", "0"], 2, "--workers"),
+        (["--target", DEAD, "--workers", "many"], 2, "--workers"),
     ],
 )
 def test_bad_input_is_one_line(run_main: Main, plan: Path, words: list[str], code: int, said: str) -> None:

@@ -85,13 +85,15 @@ def test_a_text_is_left_at_a_steps_end_and_for_what_works_on_tokens_after_any_of
     assert control.leaves(PLAIN, step_ends=True)
 
 
-def test_no_more_than_the_most_are_admitted() -> None:
+async def test_no_more_than_the_most_are_admitted() -> None:
     control = Control(PLAN, 1)
-    with control.admitted(), pytest.raises(Refusal) as caught, control.admitted():
-        pass
+    left = await control.place()
+    with pytest.raises(Refusal) as caught:
+        await control.place()
     assert caught.value.status == 429
-    with control.admitted():
-        assert control.in_flight == 1
+    left()
+    await control.place()
+    assert control.in_flight == 1
 
 
 def test_what_is_measured_decides_the_load_is_held_alike_and_failed_helpers_are_not_asked() -> None:

@@ -91,6 +91,17 @@ def test_where_the_plan_is_bad_next_to_nothing_is_lost(n: int, slower: float) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", CLIENTS)
+def test_workers_that_know_a_pass_late_what_is_decided_lose_nothing_by_it(n: int) -> None:
+    for engine, verdicts in ((GOOD[n], {Verdict.GAINS}), (BAD[n], {Verdict.UNKNOWN, Verdict.LOSES})):
+        plain = plain_speed(n, engine)
+        at_once, late = (ClosedLoop(n, always(engine), seed=n, late=late).run(1200) for late in (False, True))
+        assert comparison(late).verdict in verdicts
+        assert late.speed() == pytest.approx(at_once.speed(), abs=0.005 * plain)
+        assert late.worst(lambda moment, plain=plain: plain) >= NEVER_BELOW
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", CLIENTS)
 def test_a_draft_that_slows_down_in_the_middle_is_left(n: int) -> None:
     plain = plain_speed(n, GOOD[n])
     middle = 500 * 240 / plain

@@ -1,0 +1,1 @@
+"""Several processes that answer, and one that decides for them."""
