@@ -88,13 +88,13 @@ class BruteForce:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_equals_brute_force_for_every_budget(mode: str) -> None:
-    """The speedup, the budget kept and the answer's own value, on every seventh set for all M <= 64: 91,000 problems.
+    """The speedup, the budget kept and the answer's own value, on every eleventh set for all M <= 64: 58,000 problems.
 
     Both sides are right to about 1e-15 (the cumulative sums of 64 terms to 7e-15 at worst), so 2e-14 apart is equal.
     """
     sets = parameter_sets()
     assert sets.shape == (N_SETS, 4)
-    sets = sets[::7]  # all values of each axis: seven and ten have no common divisor
+    sets = sets[::11]  # all values of each axis: eleven and ten have no common divisor
     brute = BruteForce(sets, mode)
     best = brute.best()
     row = np.arange(len(sets))
