@@ -122,8 +122,8 @@ def record(
 
 
 def _mutants(given: Mutants | None, fields: Mapping[str, Any], fix: Check) -> Mutants:
-    correction = fields.get("correction_formula") or fix
-    return dict.fromkeys(list(fields["mutants"])[:1], correction) if given is None else given
+    correction: Any = fields.get("correction_formula") or fix
+    return {name: correction for name in list(fields["mutants"])[:1]} if given is None else given
 
 
 def _changed(check: Any, verifier: Verifier) -> Callable[[], Evidence]:

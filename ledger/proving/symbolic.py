@@ -171,5 +171,6 @@ def _later(prove: Callable[..., Evidence]) -> Callable[..., Callable[[], Evidenc
     return lambda given, what, *more, **options: partial(prove, given, *more, what=what, **options)
 
 
-identity, sign, descent, nonnegative = map(_later, (prove_identity, prove_sign, prove_descent, prove_nonnegative))
+identity, sign = _later(prove_identity), _later(prove_sign)
+descent, nonnegative = _later(prove_descent), _later(prove_nonnegative)
 """Parts of a proof, ``identity(given, what)``: called when the parts before them are proved."""
