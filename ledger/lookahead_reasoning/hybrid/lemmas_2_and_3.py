@@ -12,21 +12,10 @@ from ledger.lookahead_reasoning.hybrid.lemma_4 import log_above_chord
 from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import below_peak
 from ledger.proving.balls import point
 from ledger.proving.cases import Cases, rows, searched, walked
-from ledger.proving.combine import exact_step
+from ledger.proving.combine import counterexample, exact_step, with_fix
 from ledger.proving.deferred import sp
 from ledger.proving.records import Given, formula_of, proved, proved_with_fix, refuted, repaired, restated
-from ledger.proving.tools import (
-    all_of,
-    counterexample,
-    descent,
-    identity,
-    prove_equalities,
-    prove_identity,
-    refute,
-    screened,
-    sign,
-    with_fix,
-)
+from ledger.proving.tools import all_of, descent, identity, prove_equalities, prove_identity, refute, screened, sign
 
 __all__ = ["CLAIMS", "async_monotone", "unimodal_proof"]
 
