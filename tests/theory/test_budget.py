@@ -109,13 +109,13 @@ def test_equals_brute_force_for_every_budget(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_ties_equal_brute_force(mode: str) -> None:
-    """best_hybrid's k1, k2 and all ties by the rule, on every 41st set and a budget that varies with it.
+    """best_hybrid's k1, k2 and all ties by the rule, on every 61st set and a budget that varies with it.
 
     In front, the sets whose two levels are equal: their optima come in pairs wherever k1 != k2.
     """
     sets = parameter_sets()
     equal = sets[(sets[:, :2] == sets[:, 2:]).all(axis=1)]
-    sets = np.concatenate((equal, sets[::41]))
+    sets = np.concatenate((equal, sets[::61]))
     brute = BruteForce(sets, mode)
     best = brute.best()
     several = 0

@@ -199,7 +199,7 @@ def clustered(rng: np.random.Generator, risk: float, n_answers: int) -> Decision
 
 def test_clusters_are_covered_by_answers_and_not_by_decisions() -> None:
     """The risk is just above the level, so that each certificate is an error; and 0.01 is certified nearly always."""
-    rng, draws = np.random.default_rng(3), 400
+    rng, draws = np.random.default_rng(3), 300
     world = [clustered(rng, 0.0801, 150) for _ in range(draws)]
 
     def certified(decisions: list[Decisions], sampling: Any) -> int:
