@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 if TYPE_CHECKING:
     from bundled_pair import BundledPair
@@ -30,6 +31,8 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 # Tests run on shared machines: examples are the same in every run, and none fails for being slow once.
 settings.register_profile("specplan", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("specplan")
+# Nor do they depend on which modules were imported before, whose constants are drawn else, after reading all sources.
+providers._get_local_constants = lambda: providers._local_constants
 
 ENGINES = ("engines", "bundled_pair")
 """Fixtures that start processes with torch models, tens of seconds of processor time each."""
@@ -56,15 +59,23 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for no examples in files of tests, of which there are none: that would read each of them twice."""
+    return [found for found in (yield) if type(found) is pytest.Module]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run files that need the same engines one after the other, and first: of several workers, one starts them.
 
+    Then those that need torch, so that one worker waits for what transformers imports, four seconds.
     Tests that need vLLM run in the order of the time that they may take: quick ones first, shared servers once.
     """
     first = {name: rank for rank, name in enumerate(ENGINES)}
     ranks: dict[Path, int] = {}
     for item in items:
-        rank = min((first.get(name, len(first)) for name in getattr(item, "fixturenames", ())), default=len(first))
+        others = len(first) + (not hasattr(getattr(item, "module", None), "torch"))
+        rank = min((first.get(name, others) for name in getattr(item, "fixturenames", ())), default=others)
         ranks[item.path] = min(rank, ranks.get(item.path, rank))
     items.sort(key=lambda item: (_may_take(item), ranks[item.path]))
 

@@ -215,11 +215,7 @@ CLAIMS: tuple[Claim, ...] = (
         verify=Given(prove_equalities),
         mutants={"either or": restated("CS-V1", change=("e * (c_d + c_t)", "e * c_t"))},
     ),
-    proved(
-        "CS-V2",
-        verify=_verify_break_even,
-        mutants={"ratio": partial(_verify_break_even, "c_d / c_t")},
-    ),
+    proved("CS-V2", verify=_verify_break_even, mutants={"ratio": partial(_verify_break_even, "c_d / c_t")}),
     proved("CS-V3", verify=_verify_batch, mutants={"one": partial(_verify_batch, 1)}),
     verified(
         "CS-G1",

@@ -23,38 +23,29 @@ Fallback = Literal["printed", "text", "reuse"]
 def iteration(target: Model, draft: Model, context: Items, depth: int, fallback: Fallback) -> Law:
     """Law of the steps committed by one iteration with `depth` drafted steps and error-free verification."""
     law: Law = {}
-    _grow(target, draft, context, (), depth, fallback, ONE, law)
+
+    def grow(accepted: Items, mass: Fraction) -> None:
+        if len(accepted) == depth:
+            add(law, accepted, mass)
+            return
+        here = (*context, *accepted)
+        p, q = target(here), draft(here)
+        for guess, own in itertools.product(range(len(q)), range(len(p))):
+            share = mass * q[guess] * p[own]
+            if not share:
+                continue
+            if guess == own:
+                grow((*accepted, guess), share)
+            elif fallback == "reuse":
+                add(law, (*accepted, own), share)
+            elif accepted and fallback == "printed":
+                add(law, accepted, share)
+            else:
+                for fresh, chance in enumerate(p):
+                    add(law, (*accepted, fresh), share * chance)
+
+    grow((), ONE)
     return law
-
-
-def _grow(
-    target: Model,
-    draft: Model,
-    context: Items,
-    accepted: Items,
-    depth: int,
-    fallback: Fallback,
-    mass: Fraction,
-    law: Law,
-) -> None:
-    if len(accepted) == depth:
-        add(law, accepted, mass)
-        return
-    here = (*context, *accepted)
-    p, q = target(here), draft(here)
-    for guess, own in itertools.product(range(len(q)), range(len(p))):
-        share = mass * q[guess] * p[own]
-        if not share:
-            continue
-        if guess == own:
-            _grow(target, draft, context, (*accepted, guess), depth, fallback, share, law)
-        elif fallback == "reuse":
-            add(law, (*accepted, own), share)
-        elif accepted and fallback == "printed":
-            add(law, accepted, share)
-        else:
-            for fresh, chance in enumerate(p):
-                add(law, (*accepted, fresh), share * chance)
 
 
 def trace(target: Model, draft: Model, depth: int, length: int, fallback: Fallback, context: Items = ()) -> Law:

@@ -16,7 +16,7 @@ from typing import Any
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.proving.cases import Case, Cases, rows, walked
 from ledger.proving.combine import counterexample
-from ledger.proving.records import corrected, proved, record, refuted
+from ledger.proving.records import proved, record, refuted
 from ledger.proving.rounding import could_round_to, mean, printed, product, quotient
 from ledger.proving.tools import numeric
 from theory.published.confspec import BENCHMARKS, PROBLEMS, SAMPLES, TABLES, accuracies, speedups
@@ -243,18 +243,18 @@ def _ranges(best: str = "2.24") -> Cases:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    corrected("CS-N1", _means(), holds={"two rows excepted": partial(_means, _WRONG_MEANS)}),
+    refuted("CS-N1", _means(), fix=partial(_means, _WRONG_MEANS)),
     refuted(
         "CS-N2", _one_baseline(), instead=_counts(_WRONG_COUNTS), mutants={"68.54": partial(_one_baseline, "68.54")}
     ),
-    corrected("CS-N3", _counts(), holds={"cells excepted": partial(_counts, _WRONG_COUNTS)}),
+    refuted("CS-N3", _counts(), fix=partial(_counts, _WRONG_COUNTS)),
     refuted(
         "CS-N4",
         _retains("99.7", "Target Model"),
         instead=_retains("99.4", "Target Model"),
         mutants={"other row": partial(_retains, "99.7", "Target Verification")},
     ),
-    corrected("CS-N8", _upper_bound(), holds={"0.68 points": partial(_upper_bound, Fraction(68, 100))}),
+    refuted("CS-N8", _upper_bound(), fix=partial(_upper_bound, Fraction(68, 100))),
     record(
         Verdict.NUMERIC,
         "CS-N10",
@@ -267,7 +267,7 @@ CLAIMS: tuple[Claim, ...] = (
     refuted(
         "CS-N5", _product(), instead=_combination_gains(), mutants={"three quarters": partial(_product, Fraction(3, 4))}
     ),
-    corrected("CS-N6", _ranking(), holds={"two methods": partial(_ranking, ("ConfSpec", "LookaheadReasoning"))}),
+    refuted("CS-N6", _ranking(), fix=partial(_ranking, ("ConfSpec", "LookaheadReasoning"))),
     proved("CS-N7", _undominated(), mutants={"other method": partial(_undominated, "SpecCoT")}),
     proved("CS-N9", _ranges(), mutants={"2.12": partial(_ranges, best="2.12")}),
 )

@@ -146,8 +146,8 @@ def _longest(lengths: tuple[int, ...] = (1, 3)) -> Cases:
 def _fix_at_once() -> Evidence:
     # of n steps, each of length l or l + d evenly; 2**-n = 1 / (4 + h) is at most 1/4
     return all_of(
-        lambda: nonnegative("l + d - d / (4 + h) >= l + d / 2", what="at least the mean of one, for two steps or more"),
-        lambda: nonnegative("(2 + k) * (l + d / 2) >= l + d", what="at most n times the mean"),
+        nonnegative("l + d - d / (4 + h) >= l + d / 2", "at least the mean of one, for two steps or more"),
+        nonnegative("(2 + k) * (l + d / 2) >= l + d", "at most n times the mean"),
     )
 
 
@@ -162,12 +162,7 @@ def _memory(draft: str = "1.5") -> Cases:
 
 CLAIMS: tuple[Claim, ...] = (
     refuted("CS-B1", _schedule(), instead=_PIPELINE, mutants={"pipeline": partial(_schedule, False)}),
-    repaired(
-        "CS-B2",
-        _longest(),
-        fix=_fix_at_once,
-        mutants={"equal": _longest((2, 2))},
-    ),
+    repaired("CS-B2", _longest(), fix=_fix_at_once, mutants={"equal": _longest((2, 2))}),
     proved("CS-M1", _memory(), mutants={"1": partial(_memory, "1")}),
     proved(
         "CS-T1", _tree(None), verify=_verify_tree, mutants={"beams": partial(_verify_tree, lambda w, depth: w * depth)}

@@ -11,7 +11,7 @@ from typing import Final
 
 from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Cases, grid, rows
-from ledger.proving.records import corrected, proved, verified
+from ledger.proving.records import proved, refuted, verified
 from ledger.proving.tools import exhaustive
 from theory.published.confspec import BENCHMARKS, accuracies, speedups
 
@@ -136,7 +136,7 @@ def _loses(points: str, draft: str, *, at_least: bool) -> Cases:
 CLAIMS: tuple[Claim, ...] = (
     verified("CS-E1", _joint(), mutants={"apart": partial(_joint, seen=False)}),
     proved("CS-E2", _decides(), mutants={"neither": partial(_decides, 3)}),
-    corrected("CS-N11", _MONOTONE, holds={"means": _fix_monotone}),
+    refuted("CS-N11", _MONOTONE, fix=_fix_monotone),
     proved(
         "CS-N12",
         _falling("3", _GATES, speedups, "speedups fall as the threshold rises"),

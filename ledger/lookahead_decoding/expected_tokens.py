@@ -109,16 +109,8 @@ CLAIMS: tuple[Claim, ...] = (
             "last probability": restated("LD-E4", change=("* alpha**gamma", "* alpha**(gamma + 1)")),
         },
     ),
-    refuted(
-        "LD-E4-mean",
-        fix=_above_tangent,
-        mutants={"gamma = 1": _ONE_TOKEN},
-    ),
-    refuted(
-        "LD-E5-mean",
-        instead=_NO_DIRECTION,
-        mutants={"b = 1, gamma = 1": _ONE_TOKEN},
-    ),
+    refuted("LD-E4-mean", fix=_above_tangent, mutants={"gamma = 1": _ONE_TOKEN}),
+    refuted("LD-E5-mean", instead=_NO_DIRECTION, mutants={"b = 1, gamma = 1": _ONE_TOKEN}),
     proved(
         "LD-E4-ceiling",
         verify=Given(_ceiling),

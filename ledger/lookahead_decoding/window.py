@@ -12,7 +12,7 @@ from ledger.lookahead_decoding.exact import Gram, greedy_models, greedy_run, jac
 from ledger.lookahead_decoding.forms import step_tokens
 from ledger.proving.cases import Cases, grid, walked
 from ledger.proving.deferred import sp
-from ledger.proving.records import corrected, proved, refuted, verified
+from ledger.proving.records import proved, refuted, verified
 from ledger.proving.tools import identity
 
 __all__ = ["CLAIMS"]
@@ -214,7 +214,7 @@ def _columns(shared_rows: int = 1) -> Cases:
 CLAIMS: tuple[Claim, ...] = (
     verified("LD-E1", _system(), mutants={"one token": _system(1)}),
     verified("LD-E2", _prefix(), mutants={"shifted": _prefix(1)}),
-    corrected("LD-E2-progress", _PROGRESS, holds={"answer too": _ANSWER_TOO}),
+    refuted("LD-E2-progress", _PROGRESS, instead=_ANSWER_TOO),
     verified("LD-A2", _jacobi(), mutants={"m - 1": _jacobi(spare=1)}),
     verified("LD-A1-progress", _in_step(), mutants={"one behind": _in_step(lag=1)}),
     refuted("LD-A1-index", _index(), instead=_index(last=-1, highest=19), mutants={"shorter": _index(last=-1)}),

@@ -8,7 +8,7 @@ from fractions import Fraction
 from ledger.ledger import Claim
 from ledger.lookahead_reasoning.tables import measured
 from ledger.proving.cases import Cases, grid, rows
-from ledger.proving.records import corrected, proved, refuted
+from ledger.proving.records import proved, refuted
 from ledger.proving.rounding import could_round_to, printed
 from theory.published.lookahead_reasoning import TABLE_2, TABLE_3, VERIFIERS
 
@@ -190,7 +190,7 @@ CLAIMS: tuple[Claim, ...] = (
     proved("LR-P10", _drops(), mutants={"12": _drops((("Random", 1, "12"),)), "6.2": _drops((("Score 9", 0, "6.2"),))}),
     proved("LR-P11", _judges(), mutants={"one": _judges("1"), "embedding": _judges("2", ("Emb. 0.95",))}),
     proved("LR-P12", _random(), mutants={"scores": _random(("Score 9",))}),
-    corrected("LR-P13", _MIRRORED, holds={"order": _ORDER}),
+    refuted("LR-P13", _MIRRORED, instead=_ORDER),
     proved("LR-P14", _scores(), mutants={"each other": _scores(("Random", "Score 7"))}),
     proved("LR-P15", _widths(), mutants={"each step": _widths(each_step=True), "32B": _widths(judge="32B")}),
     proved("LR-P16", _stronger(), mutants={"gain": _stronger("1/2")}),

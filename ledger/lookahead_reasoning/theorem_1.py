@@ -11,12 +11,11 @@ from ledger.proving.cases import Predicate, grid
 from ledger.proving.domains import between, domain_of
 from ledger.proving.formulas import Formula
 from ledger.proving.records import Given, formula_of, proved, repaired, restated
-from ledger.proving.tools import all_of, identity, prove_by_induction, prove_equalities, prove_sign, refute, screened
+from ledger.proving.tools import all_of, identity, prove_by_induction, prove_equalities, refute, screened, sign
 
 __all__ = ["CLAIMS"]
 
 _ALPHAS = ("1/2", "1/5", "4/5", "9/10")
-_COSTS = ("2/5", "1/2", "1/4", "1/3", "3/5", "1/10", "5/6")
 
 
 def _only_without_draft_cost(c: str) -> Evidence:
@@ -33,8 +32,8 @@ def _only_without_draft_cost(c: str) -> Evidence:
     long = "1 / ((1 - alpha) * (1 + c)) - (1 - q) / ((1 - alpha) * (1 + c * (1 + m)))"
     return screened(
         refute(holds, grid(alpha=("1/2", "9/10"), gamma=("0", "1", "2", "8"))(), what=f"a gap remains at c = {c}"),
-        lambda: prove_sign(short, unit=("alpha", "q", "m"), what="gamma = m <= 1: g < (1-alpha**2)/(1-alpha)"),
-        lambda: prove_sign(long, unit=("alpha", "q"), what="gamma = 1 + m: g < 1/((1-alpha)(1+c))"),
+        sign(short, "gamma = m <= 1: g < (1-alpha**2)/(1-alpha)", unit=("alpha", "q", "m")),
+        sign(long, "gamma = 1 + m: g < 1/((1-alpha)(1+c))", unit=("alpha", "q")),
         identity(
             "1 / (1 - alpha) - (1 - alpha**(gamma + 1)) / (1 - alpha) == alpha**(gamma + 1) / (1 - alpha)",
             "at c = 0 the distance to the bound is alpha**(gamma+1)/(1-alpha), which tends to 0 and never is 0",
@@ -70,35 +69,25 @@ _AT_ONE = Formula(
     forms="lookahead_reasoning",
 )
 """S2(1) = 1, which is f_async(1) as 1 < ceil(1/c1) for c1 < 1, and f_sync(1) = g(1) = 1."""
-_NEUTRAL_FLOOR, _NEUTRAL = _neutral("floor"), _neutral("ceil")
-"""LR-S3 as printed, and its correction."""
 
 
 CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-B1",
         verify=Given(partial(prove_by_induction, index="gamma")),
-        mutants={
-            "exponent": restated("LR-B1", relation="cycle(alpha, c, gamma) == drafted(alpha, c, gamma - 1)"),
-        },
+        mutants={"exponent": restated("LR-B1", relation="cycle(alpha, c, gamma) == drafted(alpha, c, gamma - 1)")},
     ),
     proved(
         "LR-B2",
         # q stands for alpha**(gamma+1), any value in (0, 1)
         verify=partial(
             all_of,
-            partial(
-                prove_sign,
+            sign(
                 "1 / (1 - alpha) - (1 - q) / ((1 - alpha) * (1 + c * gamma))",
+                "1/(1-alpha) - g > 0 for c > 0, gamma > 0",
                 unit=("alpha", "q"),
-                what="1/(1-alpha) - g > 0 for c > 0, gamma > 0",
             ),
-            partial(
-                prove_sign,
-                "1 / (1 - alpha) - (1 - q) / (1 - alpha)",
-                unit=("alpha", "q"),
-                what="the same for c gamma = 0",
-            ),
+            sign("1 / (1 - alpha) - (1 - q) / (1 - alpha)", "the same for c gamma = 0", unit=("alpha", "q")),
         ),
         mutants={"smaller": restated("LR-B2", relation="drafted(alpha, c, gamma) < alpha / (1 - alpha)")},
     ),
@@ -128,15 +117,7 @@ CLAIMS: tuple[Claim, ...] = (
         mutants={"one more draft": restated("LR-T1", change=("k - 1", "k"))},
     ),
     repaired(
-        "LR-S2",
-        fix=Given(prove_equalities),
-        mutants={"corrected": restated("LR-S2", change=("k2) ==", "k2 + 1) =="))},
+        "LR-S2", fix=Given(prove_equalities), mutants={"corrected": restated("LR-S2", change=("k2) ==", "k2 + 1) =="))}
     ),
-    repaired(
-        "LR-S3",
-        _NEUTRAL_FLOOR,
-        instead=_NEUTRAL,
-        fix=partial(prove_equalities, _AT_ONE),
-        mutants={"corrected": _NEUTRAL},
-    ),
+    repaired("LR-S3", _neutral("floor"), instead=_neutral("ceil"), fix=partial(prove_equalities, _AT_ONE)),
 )

@@ -9,20 +9,10 @@ from functools import partial
 from ledger.ledger import Claim, Evidence, Verdict
 from ledger.lookahead_reasoning import exact, timelines
 from ledger.lookahead_reasoning.forms import accepted, partial_batch, saturated_printed, unsaturated
-from ledger.lookahead_reasoning.timelines import (
-    COSTS,
-    StageTime,
-    check_saturated_speedup,
-    check_stage_times,
-    free_induction,
-    free_time,
-    limited_induction,
-    limited_time,
-)
 from ledger.proving.cases import searched
 from ledger.proving.deferred import sp
-from ledger.proving.records import Given, corrected, formula_of, proved, refuted, repaired, restated
-from ledger.proving.tools import all_of, identity, prove_by_induction, prove_identity, prove_sign, refute, screened
+from ledger.proving.records import Given, formula_of, proved, refuted, repaired, restated
+from ledger.proving.tools import all_of, identity, prove_by_induction, prove_identity, refute, screened, sign
 
 __all__ = ["CLAIMS"]
 
@@ -43,21 +33,21 @@ def _ratio(*, limited: bool) -> Evidence:
 def _case_1(rule: str) -> Evidence:
     """From the switching point on, a stage lasts T + c1 T X and the speedup is S1."""
     return screened(
-        check_stage_times(
-            free_time, f"a stage with gamma >= {rule}(1/c1) lasts T + c1 T X", saturated=False, rule=rule
+        timelines.check_stage_times(
+            timelines.free_time, f"a stage with gamma >= {rule}(1/c1) lasts T + c1 T X", saturated=False, rule=rule
         ),
-        free_induction,
+        timelines.free_induction,
         lambda: _ratio(limited=False),
     )
 
 
-def _case_2(rule: str, formula: StageTime = limited_time, shift: int = 0) -> Evidence:
+def _case_2(rule: str, formula: timelines.StageTime = timelines.limited_time, shift: int = 0) -> Evidence:
     """Below the switching point the stage time is the printed one and the speedup is S2 (at depth gamma + shift)."""
     what = f"a stage with gamma < {rule}(1/c1) lasts as printed"
-    times = check_stage_times(formula, what, saturated=True, rule=rule)
+    times = timelines.check_stage_times(formula, what, saturated=True, rule=rule)
     return screened(
-        times if times.verdict is Verdict.FALSE else check_saturated_speedup(shift),
-        limited_induction,
+        times if times.verdict is Verdict.FALSE else timelines.check_saturated_speedup(shift),
+        timelines.limited_induction,
         partial(prove_by_induction, formula_of("LR-C3"), "n", 0),
         partial(prove_by_induction, formula_of("LR-C5"), "k1", 1),
         lambda: _ratio(limited=True),
@@ -69,9 +59,9 @@ def _dimension_proof() -> Evidence:
     return screened(
         searched(timelines.DIMENSION),
         identity("(1 - (N - 1) / (N - s)) * (N - s) == 1 - s", "1 - (N-1) c has the sign of 1 - s"),
-        lambda: prove_sign("1 - s", unit=("s",), what="so the target N - 1 drafts back still runs"),
+        sign("1 - s", "so the target N - 1 drafts back still runs", unit=("s",)),
         identity("(N / (N - s) - 1) * (N - s) == s", "N c - 1 has the sign of s >= 0, so the one N back has ended"),
-        limited_induction,
+        timelines.limited_induction,
     )
 
 
@@ -83,7 +73,7 @@ def _figure_1(drafts: int, accepted: int) -> Evidence:
 
     points = ({"c1": c} for c in ("1/10", "1/4", "1/3"))
     search = refute(holds, points, what=f"{drafts} drafts, {accepted} accepted: three steps after 2 t + T")
-    return search if search.verdict is Verdict.FALSE else all_of(limited_induction, detail=search.detail)
+    return search if search.verdict is Verdict.FALSE else all_of(timelines.limited_induction, detail=search.detail)
 
 
 def _async_beats_sync(margin: str) -> Evidence:
@@ -96,7 +86,7 @@ def _async_beats_sync(margin: str) -> Evidence:
 
     a, c = sp.symbols("alpha c", positive=True)
     k = sp.Symbol("k", positive=True, integer=True)
-    grid = itertools.product(("1/2", "1/10", "9/10"), (*COSTS, "1/1000"), (2, 3, 4, 8, 20))
+    grid = itertools.product(("1/2", "1/10", "9/10"), (*timelines.COSTS, "1/1000"), (2, 3, 4, 8, 20))
     points = ({"alpha": alpha, "c": cost, "k": str(n)} for alpha, cost, n in grid)
 
     def total(n: sp.Expr) -> sp.Expr:
@@ -133,7 +123,7 @@ def _am_gm() -> Evidence:
     return all_of(
         identity(u(sp.Integer(1)), "equality at k = 1"),
         identity(u(k + 1) - u(k) - k * a**k * (1 - a), "the slack grows by k alpha**k (1 - alpha) >= 0"),
-        lambda: prove_sign(1 - a * (1 - q), unit=("alpha", "q"), what="1 - alpha (1 - alpha**k) > 0"),
+        sign(1 - a * (1 - q), "1 - alpha (1 - alpha**k) > 0", unit=("alpha", "q")),
     )
 
 
@@ -143,23 +133,18 @@ def _not_refuted(evidence: Evidence) -> Evidence:
         return evidence
     # 1/c1 = N - s with 0 <= s < 1: k1 = N + d gives k1 c1 - 1 of the sign of d + s, k1 = N - 1 of the sign of s - 1
     return all_of(
-        identity("N + d - (N - s) == d + s", "k1 >= N is enough"),
-        lambda: prove_sign("1 - s", unit=("s",), what="k1 = N - 1 is not"),
+        identity("N + d - (N - s) == d + s", "k1 >= N is enough"), sign("1 - s", "k1 = N - 1 is not", unit=("s",))
     )
 
 
 def _interval_probability(exponent_shift: int) -> Evidence:
-    a = sp.Symbol("alpha", positive=True)
-    m, k, i = sp.symbols("m k i", positive=True, integer=True)
-    tail = a ** (m * k) - a ** ((m + 1) * k + exponent_shift)  # P(X >= n) = alpha**n
-    one = a**i - a ** (i + 1) - a**i * (1 - a)
+    tail = f"alpha**(m * k) - alpha**((m + 1) * k + {exponent_shift})"  # P(X >= n) = alpha**n
+    sample = {"alpha": "1/2", "m": "1", "k": "2"}
     return all_of(
-        identity(one, "P(X >= i) - P(X >= i + 1) = alpha**i (1 - alpha)"),
-        lambda: prove_identity(
-            tail - a ** (m * k) * (1 - a**k),
-            what="the interval's probability",
-            samples=[{"alpha": "1/2", "m": "1", "k": "2"}],
+        identity(
+            "alpha**i - alpha**(i + 1) == alpha**i * (1 - alpha)", "P(X >= i) - P(X >= i + 1) = alpha**i (1 - alpha)"
         ),
+        identity(f"{tail} == alpha**(m * k) * (1 - alpha**k)", "the interval's probability", samples=[sample]),
     )
 
 
@@ -170,18 +155,18 @@ CLAIMS: tuple[Claim, ...] = (
         verify=lambda: _figure_1(3, 2),
         mutants={"third accepted": partial(_figure_1, 3, 3), "two slots": partial(_figure_1, 2, 2)},
     ),
-    corrected(
+    refuted(
         "LR-S4",
         timelines.FREE_FLOOR,
         instead=timelines.FREE,
         verify=lambda: _case_1("floor"),
-        holds={"corrected": partial(_case_1, "ceil")},
+        fix=partial(_case_1, "ceil"),
+        mutants={"corrected": partial(_case_1, "ceil")},
     ),
     refuted(
         "LR-S5",
         instead=timelines.LONGER,
-        fix=lambda: all_of(lambda: _not_refuted(searched(timelines.LONGER)), free_induction),
-        mutants={"corrected": timelines.LONGER},
+        fix=lambda: all_of(lambda: _not_refuted(searched(timelines.LONGER)), timelines.free_induction),
     ),
     repaired(
         "LR-S6",
@@ -207,19 +192,8 @@ CLAIMS: tuple[Claim, ...] = (
             "at most nine": partial(_case_2, "ceil", lambda c, gamma, x: -(-(x + 1) // gamma) + c * min(x % gamma, 9)),
         },
     ),
-    refuted(
-        "LR-T2c",
-        instead=timelines.ONE_CASE,
-        fix=lambda: all_of(lambda: _case_1("ceil"), lambda: _case_2("ceil")),
-        mutants={"corrected": timelines.ONE_CASE},
-    ),
-    refuted(
-        "LR-T2d",
-        timelines.DIMENSION_FLOOR,
-        instead=timelines.DIMENSION,
-        fix=_dimension_proof,
-        mutants={"corrected": timelines.DIMENSION},
-    ),
+    refuted("LR-T2c", instead=timelines.ONE_CASE, fix=lambda: all_of(lambda: _case_1("ceil"), lambda: _case_2("ceil"))),
+    refuted("LR-T2d", timelines.DIMENSION_FLOOR, instead=timelines.DIMENSION, fix=_dimension_proof),
     proved(
         "LR-S8",
         timelines.DIMENSION,

@@ -10,7 +10,7 @@ from ledger.ledger import Evidence
 from ledger.lookahead_reasoning import exact
 from ledger.proving.cases import Predicate
 from ledger.proving.domains import Domain, between, whole
-from ledger.proving.tools import all_of, identity, prove_sign, refute
+from ledger.proving.tools import all_of, identity, refute, sign
 
 __all__ = [
     "COSTS",
@@ -203,9 +203,7 @@ def free_induction() -> Evidence:
     # gamma >= 1/c, written as gamma = 1/c + slack; at slack = 0 the two candidates are equal
     return all_of(
         identity("(j - 1) * c + c == j * c", "the draft of step j ends at j c"),
-        lambda: prove_sign(
-            "j * c - ((j - (1 / c + slack)) * c + 1)", what="the slot frees before j c when gamma > 1/c"
-        ),
+        sign("j * c - ((j - (1 / c + slack)) * c + 1)", "the slot frees before j c when gamma > 1/c"),
         identity("j * c == (j - 1 / c) * c + 1", "and exactly at j c when gamma = 1/c"),
         detail="Induction on j; the first rejection X ends at s_X + 1",
     )
@@ -217,10 +215,10 @@ def limited_induction() -> Evidence:
     return all_of(
         identity("m + (r - 1) * c + c == m + r * c", "r >= 1: the draft of step j ends at m + r c"),
         identity("m - 1 + r * c + 1 == m + r * c", "r >= 1: the slot frees at m + r c"),
-        lambda: prove_sign(
+        sign(
             "m - (m - 1 + (gamma - 1) * s / gamma + s / gamma)",
+            "r = 0: the draft has ended before the slot frees",
             unit=("s",),
-            what="r = 0: the draft has ended before the slot frees",
         ),
         detail="Induction on j = m gamma + r; ceil((X+1)/gamma) = m + 1 at X = m gamma + r",
     )

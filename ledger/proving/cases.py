@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from ledger.ledger import Evidence, Verdict
 from ledger.proving.combine import Part, counterexample, made
@@ -17,7 +17,7 @@ from ledger.proving.domains import Domain, Point, checked, where
 from ledger.proving.formulas import Formula
 from ledger.proving.margins import MET, Margin
 
-__all__ = ["Case", "Cases", "Predicate", "Statement", "grid", "rows", "searched", "walked"]
+__all__ = ["Case", "Cases", "Predicate", "Statement", "exactly", "grid", "rows", "searched", "walked"]
 
 Case = Mapping[str, Any]
 """Name to value: whole numbers, fractions, printed decimals, or what a test is about."""
@@ -43,16 +43,13 @@ class Predicate:
     """Points at which a search looks for a counterexample, simplest first."""
     explain: Callable[..., str] | None = None
     """Words about a point at which it fails."""
+    latex: ClassVar[str] = ""
+    """Empty: it stands in words."""
 
     @property
     def where(self) -> str:
         """The domain in words."""
         return where(self.domain, self.given)
-
-    @property
-    def latex(self) -> str:
-        """Empty: it stands in words."""
-        return ""
 
     def holds(self, point: Point) -> bool:
         """Whether the statement holds at a point.
@@ -99,11 +96,8 @@ class Cases:
     """Words about a case in which it fails."""
     by: Callable[[Cases], Evidence] | None = None
     """Comes to the evidence for a record; None: a walk through the cases."""
-
-    @property
-    def latex(self) -> str:
-        """Empty: it stands in words."""
-        return ""
+    latex: ClassVar[str] = ""
+    """Empty: it stands in words."""
 
     def holds(self, case: Case) -> bool:
         """Whether the statement holds in a case."""
@@ -168,7 +162,7 @@ def searched(statement: Statement, *points: Mapping[str, Any]) -> Evidence:
     ``false`` with the first point at which the statement certainly fails; ``open`` when there is none.
     """
     tried = 0
-    for case in statement.cases() if isinstance(statement, Cases) else _exact(points or statement.at):
+    for case in statement.cases() if isinstance(statement, Cases) else exactly(points or statement.at):
         tried += 1
         if isinstance(statement, Cases):
             fails = not statement.holds(case)
@@ -185,7 +179,8 @@ def searched(statement: Statement, *points: Mapping[str, Any]) -> Evidence:
     )
 
 
-def _exact(points: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Fraction]]:
+def exactly(points: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Fraction]]:
+    """Points in fractions."""
     return ({name: Fraction(value) for name, value in point.items()} for point in points)
 
 

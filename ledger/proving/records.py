@@ -21,7 +21,6 @@ from theory.errors import ParameterError
 __all__ = [
     "Given",
     "Verifier",
-    "corrected",
     "formula_of",
     "proved",
     "proved_with_fix",
@@ -81,7 +80,7 @@ def record(
     formula: Statement | None = None,
     /,
     *,
-    mutants: Mutants,
+    mutants: Mutants | None = None,
     verify: Check = None,
     instead: Statement | None = None,
     fix: Check = None,
@@ -94,6 +93,7 @@ def record(
     formula : the statement as printed; None: that of its table in ``ledger/papers``, if it has one.
     instead : the correction as such a statement; None: likewise.
     fix : verifies the correction; None: a walk through its cases.
+    mutants : None: the correction is the one mutant.
     fields : others of the `Claim`.
 
     Raises
@@ -101,6 +101,7 @@ def record(
     ParameterError : a text that the record needs is missing.
     """
     fields |= _with_texts(claim_id, formula, instead)
+    mutants = _mutants(mutants, fields, fix)
     what_changed = fields.pop("mutants")
     decide = searched if verdict in _REFUTED else walked
     if "correction" in fields:
@@ -118,6 +119,11 @@ def record(
         ),
         **fields,
     )
+
+
+def _mutants(given: Mutants | None, fields: Mapping[str, Any], fix: Check) -> Mutants:
+    correction: Any = fields.get("correction_formula") or fix
+    return {name: correction for name in list(fields["mutants"])[:1]} if given is None else given
 
 
 def _changed(check: Any, verifier: Verifier) -> Callable[[], Evidence]:
@@ -188,23 +194,12 @@ proved_with_fix = partial(record, Verdict.PROVED_WITH_FIX)
 """A claim with a verifier that tries the print and the fix itself; see `repaired`."""
 
 
-def corrected(
-    claim_id: str, formula: Statement, /, *, holds: Mutants, verify: Check = None, instead: Statement | None = None
-) -> Claim:
-    """A refuted claim whose one mutant is its correction: what `holds` is verified instead."""
-    ((name, check),) = holds.items()
-    if isinstance(check, (Formula, Predicate, Cases)):
-        instead = check
-    mended = Verifier(check, walked, None)
-    return refuted(claim_id, formula, verify=verify, instead=instead, fix=mended, mutants={name: mended})
-
-
 def repaired(
     claim_id: str,
     formula: Statement | None = None,
     /,
     *,
-    mutants: Mutants,
+    mutants: Mutants | None = None,
     printed: Check = None,
     instead: Statement | None = None,
     fix: Check = None,
@@ -226,5 +221,5 @@ def repaired(
         verify=fixed(printed),
         instead=instead,
         fix=mended,
-        mutants={name: fixed(check) for name, check in mutants.items()},
+        mutants={name: fixed(check) for name, check in _mutants(mutants, own, fix).items()},
     )

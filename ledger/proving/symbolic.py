@@ -13,7 +13,16 @@ from ledger.proving.combine import counterexample, refutation
 from ledger.proving.deferred import sp
 from ledger.proving.reading import read
 
-__all__ = ["as_expression", "identity", "nonnegative", "prove_descent", "prove_identity", "prove_sign"]
+__all__ = [
+    "as_expression",
+    "descent",
+    "identity",
+    "nonnegative",
+    "prove_descent",
+    "prove_identity",
+    "prove_sign",
+    "sign",
+]
 
 
 def as_expression(given: sp.Expr | str) -> sp.Expr:
@@ -51,11 +60,6 @@ def prove_identity(
     return Evidence(
         verdict=Verdict.OPEN, method="symbolic", detail=f"{what}: sympy does not reduce the difference to 0"
     )
-
-
-def identity(given: sp.Expr | str, what: str) -> Callable[[], Evidence]:
-    """A part of a proof: `prove_identity`, called when the parts before it are proved."""
-    return partial(prove_identity, given, what=what)
 
 
 def _default_sample(expression: sp.Expr) -> dict[str, str]:
@@ -139,7 +143,7 @@ def prove_descent(given: sp.Expr | str, variable: sp.Symbol | str, *, what: str,
     return Evidence(verdict=Verdict.PROVED, method="symbolic", detail=detail, effort={"order": order})
 
 
-def nonnegative(given: sp.Expr | str, *, what: str) -> Evidence:
+def prove_nonnegative(given: sp.Expr | str, *, what: str) -> Evidence:
     """Prove that a rational function of nonnegative variables is nonnegative: no coefficient has a minus sign.
 
     ``false`` where an integer point of a small grid shows a negative value, ``open`` when neither happens.
@@ -161,3 +165,12 @@ def nonnegative(given: sp.Expr | str, *, what: str) -> Evidence:
             shown = {str(s.name): str(v) for s, v in at.items()}
             return counterexample(f"{what}: negative at {shown}", shown)
     return Evidence(verdict=Verdict.OPEN, method="symbolic", detail=f"{what}: coefficients of both signs")
+
+
+def _later(prove: Callable[..., Evidence]) -> Callable[..., Callable[[], Evidence]]:
+    return lambda given, what, *more, **options: partial(prove, given, *more, what=what, **options)
+
+
+identity, sign = _later(prove_identity), _later(prove_sign)
+descent, nonnegative = _later(prove_descent), _later(prove_nonnegative)
+"""Parts of a proof, ``identity(given, what)``: called when the parts before them are proved."""

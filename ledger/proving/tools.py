@@ -1,17 +1,17 @@
 """The proving tools that all claims share; each returns `Evidence` whose verdict it derived itself.
 
 ``prove_positive`` covers a whole box by balls, ``refute`` looks for an exact counterexample among candidates,
-``exhaustive`` walks integers and closes them with a tail argument. The symbolic tools (``prove_identity``, ``identity``
-for a part of a proof, ``prove_sign``, ``prove_descent``) live in ``symbolic``, the ways to combine evidence
-(``all_of``, ``screened``, ``with_fix``) in ``combine``; both are offered here too. No float comparison ever leads to
-``proved``.
+``exhaustive`` walks integers and closes them with a tail argument. The symbolic tools (``prove_identity``,
+``prove_sign``, ``prove_descent``, as parts of a proof ``identity``, ``sign``, ``descent``) live in ``symbolic``, the
+ways to combine evidence (``all_of``, ``screened``, ``with_fix``) in ``combine``; both are offered here too. No float
+comparison ever leads to ``proved``.
 """
 
 from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 
@@ -19,13 +19,13 @@ from flint import arb
 
 from ledger.ledger import Evidence, Verdict
 from ledger.proving.balls import Rational, ball, point, precision, simplest_between
-from ledger.proving.cases import Cases, grid, searched, walked
+from ledger.proving.cases import Cases, exactly, grid, searched, walked
 from ledger.proving.combine import Part, all_of, argued, counterexample, numeric, refutation, screened, with_fix
 from ledger.proving.deferred import sp
 from ledger.proving.domains import closed
 from ledger.proving.formulas import Formula
 from ledger.proving.margins import Margin
-from ledger.proving.symbolic import identity, prove_descent, prove_identity, prove_sign
+from ledger.proving.symbolic import descent, identity, prove_descent, prove_identity, prove_sign, sign
 from theory.errors import ParameterError
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "Part",
     "all_of",
     "counterexample",
+    "descent",
     "exhaustive",
     "identity",
     "numeric",
@@ -46,6 +47,7 @@ __all__ = [
     "refute",
     "rounds_to",
     "screened",
+    "sign",
     "with_fix",
 ]
 
@@ -198,11 +200,7 @@ def refute(
     explain: Callable[..., str] | None = None,
 ) -> Evidence:
     """Look for a candidate, simplest first, at which a predicate that decides exactly fails: `searched` in words."""
-
-    def exact() -> Iterator[dict[str, Fraction]]:
-        return ({name: Fraction(value) for name, value in point.items()} for point in candidates)
-
-    return searched(Cases(text=what, test=holds, cases=exact, where="", explain=explain))
+    return searched(Cases(text=what, test=holds, cases=lambda: exactly(candidates), where="", explain=explain))
 
 
 def exhaustive(

@@ -1,6 +1,15 @@
 """Claims of SPECS, its statements in sympy, and its laws on small alphabets and trees of blocks in exact arithmetic."""
 
-__all__ = ["READING_ORDER"]
+from typing import TYPE_CHECKING
+
+from ledger.proving.deferred import Deferred
+
+__all__ = ["READING_ORDER", "st"]
+
+if TYPE_CHECKING:
+    from ledger.specs import statements as st
+else:
+    st = Deferred("ledger.specs.statements")
 
 READING_ORDER = (
     "objective",

@@ -121,11 +121,8 @@ class Tree:
         )
 
     def _step(self, prefix: Prefix, flag: bool, n: int, threshold: Fraction) -> Iterator[tuple[int, bool, Fraction]]:
-        gen, weights, tilt = (
-            (self.draft if flag else self.target)[prefix],
-            self.weights(prefix, flag),
-            self.block_tilt(prefix),
-        )
+        gen, weights = (self.draft if flag else self.target)[prefix], self.weights(prefix, flag)
+        tilt = self.block_tilt(prefix)
         for draw in itertools.product(range(self.letters), repeat=n):
             chance = prod((gen[y] for y in draw), start=Fraction(1))
             total = sum((weights[y] for y in draw), Fraction(0))

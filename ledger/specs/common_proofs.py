@@ -14,8 +14,8 @@ from functools import partial
 from ledger.ledger import Evidence
 from ledger.proving.deferred import sp
 from ledger.proving.margins import Margin, at_least, at_most
-from ledger.proving.symbolic import as_expression
-from ledger.proving.tools import all_of, identity, prove_descent, prove_identity
+from ledger.proving.symbolic import as_expression, descent
+from ledger.proving.tools import all_of, identity, prove_identity
 from ledger.specs.exact import Instance, agree, coverage, nonnegative, ratio
 
 __all__ = [
@@ -37,17 +37,16 @@ def prove_log_identity(given: sp.Expr | str, what: str) -> Evidence:
 def prove_gibbs() -> Evidence:
     """``log x <= x - 1`` on both sides of 1, which makes every divergence nonnegative and zero only at equality."""
     return all_of(
-        lambda: prove_descent("u - log(1 + u)", "u", what="x - 1 - log x > 0 for x = 1 + u", order=1),
-        lambda: prove_descent("1 / (1 + u) - 1 + log(1 + u)", "u", what="the same for x = 1 / (1 + u)", order=1),
+        descent("u - log(1 + u)", "x - 1 - log x > 0 for x = 1 + u", "u", order=1),
+        descent("1 / (1 + u) - 1 + log(1 + u)", "the same for x = 1 / (1 + u)", "u", order=1),
         detail="D(p | q) = - sum p log(q / p) >= - sum p (q / p - 1) = 0",
     )
 
 
 def prove_regret(scale: int = 1) -> Evidence:
     """``beta r - log(pi / t) = log Z - log(pi / pi*)`` per letter; average under pi. ``scale`` is for mutants."""
-    pi, t, e, z = sp.symbols("pi t e Z", positive=True)
-    term = sp.log(e) - sp.log(pi / t) - (sp.log(z) - scale * sp.log(pi * z / (t * e)))
-    return all_of(lambda: prove_log_identity(term, "beta r - log(pi/t) = log Z - log(pi/pi*), per letter"))
+    term = f"log(e) - log(pi / t) == log(Z) - {scale} * log(pi * Z / (t * e))"
+    return prove_log_identity(term, "beta r - log(pi/t) = log Z - log(pi/pi*), per letter")
 
 
 def _ratio_algebra() -> Evidence:
@@ -68,11 +67,9 @@ def _ratio_algebra() -> Evidence:
         identity(
             "M + m - M * m - 1 == (M - 1) * (1 - m)", "(M - W)(W - m) >= 0 and E W = 1 give var W <= (M - 1)(1 - m)"
         ),
-        lambda: nonnegative(excess(1 + c, 1 / (1 + b), 1 + c + a), what="n (ratio - 1) <= kappa - 1 for 1 <= v <= M"),
-        lambda: nonnegative(
-            excess(1 / (1 + c), 1 / (1 + c + b), 1 + a), what="n (ratio - 1) <= kappa - 1 for m <= v <= 1"
-        ),
-        lambda: nonnegative("(1 + c + a) * (1 + b) - 1 - c", what="n (1 - ratio) <= v - 1 <= kappa - 1"),
+        nonnegative(excess(1 + c, 1 / (1 + b), 1 + c + a), "n (ratio - 1) <= kappa - 1 for 1 <= v <= M"),
+        nonnegative(excess(1 / (1 + c), 1 / (1 + c + b), 1 + a), "n (ratio - 1) <= kappa - 1 for m <= v <= 1"),
+        nonnegative("(1 + c + a) * (1 + b) - 1 - c", "n (1 - ratio) <= v - 1 <= kappa - 1"),
     )
 
 
@@ -108,9 +105,8 @@ def prove_coverage(both: bool = True) -> Evidence:
     """``kappa <= C exp(beta R)`` with C the product of both sup-norms (mutant: of one), and C >= 1."""
     return all_of(
         agree(partial(covered, both=both), what="kappa <= C exp(beta R) and C >= 1", sizes=(1,)),
-        lambda: nonnegative(
-            "A * B * theta - A * theta / ((1 + a) * (1 + b)) / ((1 + c) * (1 + d) / B)",
-            what="any score ratio <= A B theta",
+        nonnegative(
+            "A * B * theta - A * theta / ((1 + a) * (1 + b)) / ((1 + c) * (1 + d) / B)", "any score ratio <= A B theta"
         ),
         identity(
             "g * (1 - t / g) == g - t",

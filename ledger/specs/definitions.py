@@ -13,22 +13,10 @@ from ledger.proving.records import Given, proved, refuted, restated
 from ledger.proving.tools import all_of, identity, prove_equalities, prove_identity
 from ledger.specs.block_tree import TREES, Tree, on_trees
 from ledger.specs.common_proofs import prove_gibbs, prove_regret
-from ledger.specs.exact import (
-    Instance,
-    agree,
-    chi_square,
-    decided,
-    enumerated,
-    kl,
-    log,
-    nonnegative,
-    selection_law,
-)
+from ledger.specs.exact import Instance, agree, chi_square, decided, enumerated, kl, log, nonnegative, selection_law
 from ledger.specs.points import two_blocks, two_letters
 
 __all__ = ["CLAIMS", "prove_block_range"]
-
-_HALF = Fraction(1, 2)
 
 
 def _fix_direction() -> Evidence:
@@ -75,10 +63,9 @@ def _telescopes(tree: Tree, _n: int, _threshold: Fraction, *, combine: str = "me
 
 def _verify_telescoping(combine: str = "mean") -> Evidence:
     """``product of target * exp(beta A) = target(y) exp(beta (r - V(empty)))``, and each factor is normalised."""
-    v0, vt, nxt = sp.symbols("V0 Vt Vn", positive=True)
     return all_of(
         on_trees(partial(_telescopes, combine=combine), what=_PRODUCT, sizes=(1,)),
-        identity((vt / v0) * (nxt / vt) - nxt / v0, "one more block multiplies by V_(t+1) / V_t"),
+        identity("(vt / v0) * (vn / vt) == vn / v0", "one more block multiplies by V_(t+1) / V_t"),
         lambda: enumerated(
             all(
                 sum(p * e for p, e in zip(tree.target[u], tree.block_tilt(u), strict=True)) == 1
@@ -108,11 +95,9 @@ def _no_wider(tree: Tree, _n: int, _threshold: Fraction) -> Margin:
 
 def prove_block_range() -> Evidence:
     """exp(beta V) is a mean of tilts in [1, theta], so exp(beta A) after a prefix varies by a factor theta at most."""
-    a, b = sp.symbols("a b", nonnegative=True)
-    low = sp.Integer(1)
     return all_of(
         on_trees(_no_wider, what=_WIDTH, sizes=(1,)),
-        lambda: nonnegative((low + a) * (low + b) - (low + a), what="V in [1, theta] on both sides of the ratio"),
+        nonnegative("(1 + a) * (1 + b) >= 1 + a", "V in [1, theta] on both sides of the ratio"),
         detail="A mean one of exp(beta A) that never falls below one is one throughout, so range [0, R] allows only "
         "A = 0",
     )
@@ -127,8 +112,7 @@ def _unmoved(instance: Instance, n: int) -> bool:
 
 
 def _fix_collapse() -> Evidence:
-    g, h, w, v, c = sp.symbols("g h w v c", positive=True)
-    shifted = g * c * w / (g * c * w + h * c * v) - g * w / (g * w + h * v)
+    shifted = "g * c * w / (g * c * w + h * c * v) == g * w / (g * w + h * v)"
     return all_of(
         identity(shifted, "a common factor of the weights cancels"),
         agree(_unmoved, what=_COMMON_FACTOR),
@@ -138,9 +122,8 @@ def _fix_collapse() -> Evidence:
 
 
 def _fix_duplicates() -> Evidence:
-    n1, w1, rest = sp.symbols("N_y w rest", positive=True)
     return all_of(
-        identity(n1 * (w1 / (n1 * w1 + rest)) - n1 * w1 / (n1 * w1 + rest), "sum over equal candidates"),
+        identity("N * (w / (N * w + rest)) == N * w / (N * w + rest)", "sum over equal candidates"),
         detail="The index i is drawn with that probability; the response y with N_y times it",
     )
 
@@ -151,13 +134,11 @@ def _relaxed(tree: Tree, _n: int, _threshold: Fraction, *, reverse: bool = False
 
 
 def _verify_coverages(reverse: bool = False) -> Evidence:
-    x, a, b, c, d = sp.symbols("x a b c d", nonnegative=True)
-    ratio_here = 1 + x
     return all_of(
         on_trees(partial(_relaxed, reverse=reverse), what=_COVERAGES, sizes=(1,)),
-        lambda: nonnegative(
-            ratio_here * (1 + a) * (1 + c) * (1 + b) * (1 + d) / ratio_here - (1 + a) * (1 + b),
-            what="extend a prefix of ratio x by its worst block and then by ratios >= 1: x A (1/x) B >= A B",
+        nonnegative(
+            "(1 + x) * (1 + a) * (1 + c) * (1 + b) * (1 + d) / (1 + x) >= (1 + a) * (1 + b)",
+            "extend a prefix of ratio x by its worst block and then by ratios >= 1: x A (1/x) B >= A B",
         ),
         lambda: enumerated(
             TREES[0].sequence_coverage() == TREES[0].block_coverage() ** 2,

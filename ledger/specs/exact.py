@@ -23,6 +23,7 @@ from ledger.proving.margins import Margin
 from ledger.proving.symbolic import nonnegative
 
 __all__ = [
+    "HALF",
     "INSTANCES",
     "Instance",
     "Law",
@@ -49,6 +50,7 @@ __all__ = [
 ]
 
 Law = tuple[Fraction, ...]
+HALF = Fraction(1, 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

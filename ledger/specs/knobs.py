@@ -15,15 +15,13 @@ from ledger.proving.deferred import sp
 from ledger.proving.margins import Margin, at_least, at_most, every
 from ledger.proving.records import proved, repaired, restated
 from ledger.proving.tools import all_of, identity, refute
-from ledger.specs import exact
+from ledger.specs import exact, st
 from ledger.specs.block_tree import Tree, on_trees
 from ledger.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs
 from ledger.specs.points import in_full, two_blocks, two_letters
 from ledger.specs.theorems_1_and_2 import prove_mixture
 
 __all__ = ["CLAIMS"]
-
-_HALF = Fraction(1, 2)
 
 
 _EVERY_THRESHOLD: Final = (
@@ -77,7 +75,7 @@ def _verify_one_block(drafting: bool = False) -> Evidence:
 
 def _second_block(draft1: Fraction) -> Tree:
     """Two blocks, target (1/2, 1/2), exp(beta r) = 3 when the second block is letter 2."""
-    fair = (_HALF, _HALF)
+    fair = (exact.HALF, exact.HALF)
     prefixes = [(), (0,), (1,)]
     return Tree(
         name=f"draft {draft1}",
@@ -88,7 +86,7 @@ def _second_block(draft1: Fraction) -> Tree:
     )
 
 
-def _verify_monotone(drafts: tuple[Fraction, ...] = (_HALF, Fraction(1, 4))) -> Evidence:
+def _verify_monotone(drafts: tuple[Fraction, ...] = (exact.HALF, Fraction(1, 4))) -> Evidence:
     """Threshold below all rewards (draft from block 2 on) against one above all (target throughout), two candidates."""
 
     def holds(draft1: Fraction) -> bool:
@@ -120,7 +118,7 @@ def _fix_monotone() -> Evidence:
     )
 
 
-def _verify_unranked(drafts: tuple[Fraction, ...] = (_HALF, Fraction(1, 4))) -> Evidence:
+def _verify_unranked(drafts: tuple[Fraction, ...] = (exact.HALF, Fraction(1, 4))) -> Evidence:
     search = _verify_monotone(drafts)
     return all_of(exact.exhibited(search, what="a problem where the higher threshold is the worse one"), _fix_monotone)
 
@@ -137,8 +135,8 @@ def _verify_filter(filtered: bool = True) -> Evidence:
 
     def holds(tilt2: Fraction, n: Fraction) -> bool:
         weights = (Fraction(1), tilt2)
-        law = exact.selection_law((_HALF, _HALF), weights, int(n))
-        all_low = _HALF ** int(n)
+        law = exact.selection_law((exact.HALF, exact.HALF), weights, int(n))
+        all_low = exact.HALF ** int(n)
         kept = (all_low, 1 - all_low) if filtered else law
         distance = abs(kept[0] / (1 / (1 + tilt2)) - 1)
         return distance * n <= tilt2 - 1
@@ -154,8 +152,6 @@ def _verify_filter(filtered: bool = True) -> Evidence:
 
 def _verify_cold(target_limit: bool = True) -> Evidence:
     """Beta -> 0: the bound keeps the coverage, the optimum is the target."""
-    from ledger.specs import statements as st
-
     gens, _weights = st.letters(2)
     tilts = (sp.exp(st.beta * st.r), sp.Integer(1))
     limit = sp.limit(st.optimum(0, gens, tilts), st.beta, 0)
@@ -204,7 +200,7 @@ def _ceiling() -> Evidence:
     """Trivial bound: ``pi_n / pi* = E[1/X] <= kappa``, so D <= log kappa <= beta R + log C whatever n is."""
     return all_of(
         exact.agree(_under_ceiling, what=_CEILING),
-        lambda: exact.nonnegative("m + a + b >= m + a", what="mean weight <= largest weight, so mu / X <= M / m"),
+        exact.nonnegative("m + a + b >= m + a", "mean weight <= largest weight, so mu / X <= M / m"),
     )
 
 
@@ -215,7 +211,7 @@ def _verify_vacuous(*settings: tuple[str, int]) -> Evidence:
     )
     return all_of(
         exact.exhibited(search, what="bound above the ceiling"),
-        lambda: exact.at_least(
+        exact.at_least(
             lambda: arb(16).exp() / 64 - 8, "exp(16) / 16^(3/2) > 8: the smallest beta with the largest width"
         ),
         identity(
@@ -235,7 +231,7 @@ def _positive(instance: exact.Instance, _n: int) -> bool:
 def _fix_defined() -> Evidence:
     return all_of(
         exact.agree(_positive, what=_POSITIVE, sizes=(1,)),
-        lambda: exact.nonnegative("a + b", what="a sum of positive weights is positive"),
+        exact.nonnegative("a + b", "a sum of positive weights is positive"),
     )
 
 
@@ -252,7 +248,9 @@ CLAIMS: tuple[Claim, ...] = (
         verify=_verify_one_block,
         mutants={"draft": partial(_verify_one_block, drafting=True)},
     ),
-    proved("SPECS-TAU3", verify=_verify_unranked, mutants={"same-model": partial(_verify_unranked, drafts=(_HALF,))}),
+    proved(
+        "SPECS-TAU3", verify=_verify_unranked, mutants={"same-model": partial(_verify_unranked, drafts=(exact.HALF,))}
+    ),
     proved("SPECS-TAU4", verify=_verify_no_filter, mutants={"ignored": partial(_verify_no_filter, filtered=False)}),
     proved("SPECS-B0", verify=_verify_cold, mutants={"uniform": partial(_verify_cold, False)}),
     proved(

@@ -12,18 +12,14 @@ from ledger.proving.deferred import sp
 from ledger.proving.domains import between
 from ledger.proving.records import proved, proved_with_fix, refuted, restated
 from ledger.proving.tools import all_of, identity, refute, with_fix
-from ledger.specs import exact
+from ledger.specs import exact, st
 from ledger.specs.common_proofs import prove_density_ratio, prove_gibbs, prove_log_identity, prove_regret, within_ratio
 from ledger.specs.points import in_full, two_letters
 
 __all__ = ["CLAIMS"]
 
-_HALF = Fraction(1, 2)
-
 
 def _fix_collapse() -> Evidence:
-    from ledger.specs import statements as st
-
     return prove_log_identity(st.score().subs(st.gen, st.target) - st.beta * st.r, "score = beta r for equal models")
 
 
@@ -47,8 +43,6 @@ def _plain(instance: exact.Instance, n: int, *, filtered: bool = False) -> bool:
 
 
 def _verify_subsample(filtered: bool = False) -> Evidence:
-    from ledger.specs import statements as st
-
     return all_of(
         exact.agree(partial(_plain, filtered=filtered), what=_SUBSAMPLE),
         identity(sp.simplify(sp.exp(st.score()) / st.exponentiated_score()) - 1, "exp(score) is phi of Definition 5"),
@@ -80,7 +74,7 @@ def _verify_optimum(power: int = 1) -> Evidence:
 
 def _lost_support(gen1: Fraction) -> bool:
     """Equation 4 for target (1/2, 1/2), tilt (1, 2) and a generator that may never draw the second letter."""
-    gen, target, tilt = (gen1, 1 - gen1), (_HALF, _HALF), (Fraction(1), Fraction(2))
+    gen, target, tilt = (gen1, 1 - gen1), (exact.HALF, exact.HALF), (Fraction(1), Fraction(2))
     mass = tuple(t if g else Fraction(0) for g, t in zip(gen, target, strict=True))
     return exact.tilted(mass, tilt) == exact.tilted(target, tilt)
 
@@ -93,8 +87,6 @@ def _is_optimum(instance: exact.Instance, _n: int) -> bool:
 
 
 def _reweighted(inverse: bool = False) -> Evidence:
-    from ledger.specs import statements as st
-
     phi = st.exponentiated_score()
     product = st.gen / phi if inverse else st.gen * phi
     return all_of(
@@ -107,7 +99,7 @@ _ANY_SUPPORT: Final = Predicate(
     text="the reweighted generator (gen1, 1 - gen1) is the tilted target (target 1/2, 1/2; exp(beta r) = 1, 2)",
     test=_lost_support,
     domain={"gen1": between(0, 1, "(]")},
-    at=[{"gen1": _HALF}, {"gen1": 1}],
+    at=[{"gen1": exact.HALF}, {"gen1": 1}],
     explain=lambda gen1: "the second letter is never drawn, but the optimum gives it 2/3",
 )
 
@@ -130,7 +122,7 @@ def _verify_one_to_one(same: bool = False) -> Evidence:
     """Selection from the target with r against selection from the draft with S, at the same width."""
 
     def holds(draft1: Fraction, tilt2: Fraction, n: Fraction) -> bool:
-        target, tilt = (_HALF, _HALF), (Fraction(1), tilt2)
+        target, tilt = (exact.HALF, exact.HALF), (Fraction(1), tilt2)
         draft = target if same else (draft1, 1 - draft1)
         phi = tuple(t / d * e for t, d, e in zip(target, draft, tilt, strict=True))
         return exact.selection_law(target, tilt, int(n)) == exact.selection_law(draft, phi, int(n))
@@ -166,8 +158,6 @@ def _unbiased(instance: exact.Instance, n: int, *, with_ratio: bool = True) -> b
 
 def _verify_partition(with_ratio: bool = True) -> Evidence:
     """``Z = E_gen[exp S] = E_target[exp(beta r)]``; the average over draws is unbiased by linearity."""
-    from ledger.specs import statements as st
-
     return all_of(
         exact.agree(partial(_unbiased, with_ratio=with_ratio), what="E[Z-hat] = Z, by enumerating the draws"),
         identity(st.gen * st.exponentiated_score() - st.target * st.tilt(), "gen phi = target exp(beta r), per letter"),
@@ -203,11 +193,7 @@ CLAIMS: tuple[Claim, ...] = (
         fix=_reweighted,
         mutants={"inverse": partial(_verify_reweighting, inverse=True)},
     ),
-    refuted(
-        "SPECS-S31a",
-        fix=_fix_score_objective,
-        mutants={"unit": restated("SPECS-S31a", change=("**beta", ""))},
-    ),
+    refuted("SPECS-S31a", fix=_fix_score_objective, mutants={"unit": restated("SPECS-S31a", change=("**beta", ""))}),
     proved(
         "SPECS-S31b",
         two_letters("each density ratio within (kappa - 1) / n of one", within_ratio, scale=Fraction(1)),

@@ -19,13 +19,12 @@ from ledger.proving.domains import Range, between, one_of, whole
 from ledger.proving.margins import Margin
 from ledger.proving.records import Given
 from ledger.specs.block_tree import Tree
-from ledger.specs.exact import Instance
+from ledger.specs.exact import HALF, Instance
 
 __all__ = ["in_full", "own_drafts", "poisson_weights", "two_blocks", "two_letters"]
 
 _UNIT: Final = between(0, 1)
 _POSITIVE: Final = between(0, None)
-_HALF: Final = Fraction(1, 2)
 
 OneBlock = Callable[..., Margin | bool]
 """Takes the instance, the width, and the numbers of the statement."""
@@ -82,8 +81,8 @@ def two_blocks(text: str, test: Callable[..., Margin | bool], **numbers: Fractio
         tree = Tree(
             name=f"{target1} {draft1} {tilt2} {tilt3}",
             horizon=2,
-            target={(): (target1, 1 - target1), (0,): (_HALF, _HALF), (1,): (1 - target1, target1)},
-            draft={(): (_HALF, _HALF), (0,): (draft1, 1 - draft1), (1,): (1 - draft1, draft1)},
+            target={(): (target1, 1 - target1), (0,): (HALF, HALF), (1,): (1 - target1, target1)},
+            draft={(): (HALF, HALF), (0,): (draft1, 1 - draft1), (1,): (1 - draft1, draft1)},
             tilt=dict(zip(((0, 0), (0, 1), (1, 0), (1, 1)), rewards, strict=True)),
         )
         return test(tree, int(n), threshold, **numbers)

@@ -15,7 +15,8 @@ from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
 from ledger.proving.margins import Margin, at_most, every
 from ledger.proving.records import proved, refuted, restated
-from ledger.proving.tools import all_of, identity, prove_descent
+from ledger.proving.tools import all_of, descent, identity
+from ledger.specs import st
 from ledger.specs.block_tree import Tree, on_trees
 from ledger.specs.common_proofs import prove_coverage, prove_density_ratio, prove_gibbs, prove_log_identity
 from ledger.specs.definitions import prove_block_range
@@ -44,21 +45,17 @@ def prove_local_to_global(lost: int = 0) -> Evidence:
     return all_of(
         on_trees(partial(_from_local, lost=lost), what=_LOCAL),
         identity("(p * a)**2 / (q * b) == p**2 / q * (a**2 / b)", "the last block factors out"),
-        lambda: nonnegative("1 + a + d >= 1 + a", what="1 + local chi2 <= 1 + eps, then H times"),
+        nonnegative("1 + a + d >= 1 + a", "1 + local chi2 <= 1 + eps, then H times"),
     )
 
 
 def _block_bound(*, rewarded: bool = True) -> Callable[[Fraction, Fraction, int], Fraction]:
     """``exp`` of the statement `kl_bound` of one block, from C, ``exp(beta R)`` (or, not `rewarded`, 1) and n."""
-    from ledger.specs import statements as st
-
     return _compiled_bound(st.kl_bound(), rewarded)
 
 
 @functools.cache
 def _compiled_bound(kl_bound: sp.Expr, rewarded: bool) -> Callable[[Fraction, Fraction, int], Fraction]:
-    from ledger.specs import statements as st
-
     size = sp.Symbol("x", positive=True)
     block = sp.exp(kl_bound.subs(st.H, 1)).subs(sp.exp(st.beta * st.R), size if rewarded else 1)
     closed: Callable[[Fraction, Fraction, int], Fraction] = sp.lambdify((st.C, size, st.n), block, modules="math")
@@ -104,8 +101,8 @@ def _verify_theorem1(covered: bool = True, *, rewarded: bool = True) -> Evidence
         prove_mixture,
         prove_local_to_global,
         prove_gibbs,
-        lambda: prove_descent("u - log(1 + u)", "u", what="log(1 + u) <= u", order=1),
-        lambda: nonnegative("(1 + x)**2 * (1 + k) >= x**2", what="(x - 1)^2 / n^2 <= x^2 / n^(3/2) for x, n >= 1"),
+        descent("u - log(1 + u)", "log(1 + u) <= u", "u", order=1),
+        nonnegative("(1 + x)**2 * (1 + k) >= x**2", "(x - 1)^2 / n^2 <= x^2 / n^(3/2) for x, n >= 1"),
     )
 
 
@@ -163,8 +160,8 @@ def prove_misspecified(factor: int = 2) -> Evidence:
     """Tilts that differ by a factor in [1/d, d] per letter give optima within d**2 of each other, per block."""
     return all_of(
         on_trees(partial(_close_optima, factor=factor), what=_WRONG_REWARD, sizes=(1,)),
-        lambda: nonnegative(
-            "(1 + d)**2 >= (1 + d) / (1 + a) * ((1 + d) / (1 + b))", what="letter factor times normaliser factor <= d^2"
+        nonnegative(
+            "(1 + d)**2 >= (1 + d) / (1 + a) * ((1 + d) / (1 + b))", "letter factor times normaliser factor <= d^2"
         ),
     )
 

@@ -107,12 +107,7 @@ class FaultProxy(ConnectionServer):
         await self._relay(reader, writer, request, end, kind)
 
     async def _relay(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        request: bytes,
-        end: int | None,
-        kind: str,
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes, end: int | None, kind: str
     ) -> None:
         upstream, to_server = await asyncio.open_connection(*self._upstream)
         try:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
@@ -16,20 +17,28 @@ import pytest
 
 from specplan.cli import main
 
+PROFILE = (Path(__file__).parents[2] / "calibrate/profiles/lr-deepseek-gsm8k.json").read_text(encoding="utf-8")
 
-def hostile_files(folder: Path) -> list[str]:
-    """Write every kind of hostile file; return their names, and those of places that are no files."""
-    profile = (Path(__file__).parents[2] / "calibrate/profiles/lr-deepseek-gsm8k.json").read_text(encoding="utf-8")
-    data = json.loads(profile)
+
+@cache
+def bomb(n_bytes: int) -> bytes:
+    """So many zeros, packed: half a second for 128 MB."""
+    return gzip.compress(b"\0" * n_bytes)
+
+
+@cache
+def hostile_files() -> dict[str, bytes]:
+    """Every kind of hostile file by its name."""
+    data = json.loads(PROFILE)
     texts = {
         "empty.json": "",
         "blank.json": " \n\n ",
         "deep.json": "[" * 100_000,
         "deep-but-whole.json": '{"prompt": ' * 900 + "1" + "}" * 900,
         "deep-yaml.yaml": "[" * 20_000,
-        "twice.json": profile.replace('"name":', '"name": "x", "name":', 1),
+        "twice.json": PROFILE.replace('"name":', '"name": "x", "name":', 1),
         "version-true.json": json.dumps({**data, "schema_version": True}),
-        "version-float.json": profile.replace('"schema_version": 1', '"schema_version": 1.0'),
+        "version-float.json": PROFILE.replace('"schema_version": 1', '"schema_version": 1.0'),
         "version-2.json": json.dumps({**data, "schema_version": 2}),
         "digits.json": '{"prompt": ' + "9" * 5000 + "}",
         "half.json": '{"prompt": "\\ud800", "score": 1, "label": true}\n' * 2,
@@ -37,7 +46,7 @@ def hostile_files(folder: Path) -> list[str]:
         "forged.json": json.dumps({**data, "name": "a\nUse LR: 99 times \x1b[31m"}),
         "forged-id.jsonl": '{"prompt": "a", "id": "b\\u001b[31m\\nc"}\n' * 2,
         "long-name.json": json.dumps({**data, "name": "n" * 5000}),
-        "nan.json": profile.replace('"alpha1": {', '"alpha1": {"x": NaN,'),
+        "nan.json": PROFILE.replace('"alpha1": {', '"alpha1": {"x": NaN,'),
         "inf.json": '{"prompt": "a", "score": 1e999, "label": true}\n' * 2,
         "list.json": "[1, 2]",
         "number.json": "5",
@@ -57,17 +66,13 @@ def hostile_files(folder: Path) -> list[str]:
         figures = {**data["published"], "alpha1": {**data["published"]["alpha1"], "value": alpha1}}
         texts[f"alpha1-{alpha1}.json"] = json.dumps({**data, "published": figures})
     texts["k1.json"] = json.dumps({**data, "published": {**data["published"], "k1": 10**30}})
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    (folder / "binary.json").write_bytes(bytes(range(256)) * 16)
-    (folder / "utf16.json").write_bytes(profile.encode("utf-16"))
-    (folder / "bomb.csv.gz").write_bytes(gzip.compress(b"\0" * 2**24))
-    (folder / "cut.csv.gz").write_bytes(gzip.compress(b"m,n,k,latency\n" * 1000)[:40])
-    (folder / "broken.csv.gz").write_bytes(b"\x1f\x8b\x08\x00" + b"\xff" * 100)
-    with (folder / "sparse.json").open("wb") as sparse:
-        sparse.truncate(2**40)
-    places = ["/dev/zero", "/dev/null", "fifo", ".", "missing.json", "x" * 5000, "-", "", "loop"]
-    return [*texts, "binary.json", "utf16.json", "bomb.csv.gz", "cut.csv.gz", "broken.csv.gz", "sparse.json", *places]
+    return {name: text.encode() for name, text in texts.items()} | {
+        "binary.json": bytes(range(256)) * 16,
+        "utf16.json": PROFILE.encode("utf-16"),
+        "bomb.csv.gz": bomb(2**24),
+        "cut.csv.gz": gzip.compress(b"m,n,k,latency\n" * 1000)[:40],
+        "broken.csv.gz": b"\x1f\x8b\x08\x00" + b"\xff" * 100,
+    }
 
 
 LIMIT_S = 60
@@ -97,9 +102,11 @@ def path_is_folder(mode: int) -> bool:
 
 def hostile_world(folder: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """Fill a folder, and make it the working directory."""
-    hostile = hostile_files(folder)
-    profile = Path(__file__).parents[2] / "calibrate/profiles/lr-deepseek-gsm8k.json"
-    (folder / "profile.json").write_bytes(profile.read_bytes())
+    for name, content in hostile_files().items():
+        (folder / name).write_bytes(content)
+    with (folder / "sparse.json").open("wb") as sparse:
+        sparse.truncate(2**40)
+    (folder / "profile.json").write_text(PROFILE, encoding="utf-8")
     (folder / "prompts.jsonl").write_text('{"prompt": "a"}\n{"prompt": "b"}\n', encoding="utf-8")
     (folder / "pairs.jsonl").write_text('{"score": 0.9, "label": true}\n' * 9, encoding="utf-8")
     dynamic = {"acceptance_rate_per_pos": [0.8, 0.6], "batch_stats": {"1": {"0": 5.0, "1": 6.0, "2": 7.0}}}
@@ -113,7 +120,8 @@ def hostile_world(folder: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     (folder / "link-to-input").symlink_to("prompts.jsonl")
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "80")
-    return World(folder, hostile)
+    places = ["/dev/zero", "/dev/null", "fifo", ".", "missing.json", "x" * 5000, "-", "", "loop"]
+    return World(folder, [*hostile_files(), "sparse.json", *places])
 
 
 class TooLongError(BaseException):

@@ -28,10 +28,7 @@ from theory.errors import SpecplanError
 
 _SLACK = 1e-9  # relative; times are sums of floats
 
-_ALLOWED = {
-    DRAFT: {"accepted", "rejected", "discarded"},
-    TARGET: {"committed", "reference", "discarded"},
-}
+_ALLOWED = {DRAFT: {"accepted", "rejected", "discarded"}, TARGET: {"committed", "reference", "discarded"}}
 _VERDICTS = {"accepted", "rejected", "discarded"}
 _GATED = {*_VERDICTS, "escalated"}
 

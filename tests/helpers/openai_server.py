@@ -265,12 +265,7 @@ class OpenAIServer(ConnectionServer):
         return ""
 
     async def _write(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        answer: Answer,
-        sequence: Sequence,
-        fault: str,
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: Answer, sequence: Sequence, fault: str
     ) -> None:
         """Write an answer as its tokens are there, or at their end."""
         kind, _, at = fault.partition(":")

@@ -29,9 +29,9 @@ from theory.errors import ParameterError
 
 WRONG: Final = tuple(item for item in claims() if item.needs_correction)
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-SLOW = ("lookahead_reasoning", "specs")
+SLOW = ("lookahead_reasoning", "lookahead_decoding", "specs")
 EACH = [pytest.param(key, marks=pytest.mark.slow if key in SLOW else ()) for key in PAPERS]
-"""Papers; deriving the claims of two of them takes longer than five seconds."""
+"""Papers; deriving the claims of three of them takes long."""
 
 
 @pytest.mark.parametrize("key", PAPERS)

@@ -1,8 +1,8 @@
 """The command line: exit codes, one-line errors, clean streams, JSON, files that are not overwritten."""
 
 import json
-import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from screens import Main, refusal, refused_words
 
 from calibrate.record.library import bundled
-from specplan.cli import COMMANDS, cli, exit_code
+from specplan.cli import COMMANDS, cli, exit_code, main
 from specplan.output import SCREEN
 from theory.errors import CalibrationError, ParameterError, SchemaError, UnstableMeasurementError
 
@@ -127,8 +127,8 @@ def test_json_names_its_schema_and_version(run_main: Main, schema: str) -> None:
 
 
 def test_installed_command_agrees_with_the_runner(run_installed: Run) -> None:
-    done = run_installed(*GOOD["plan"], "--json")
-    runner = CliRunner().invoke(cli, [*GOOD["plan"], "--json"])
+    done = run_installed(*GOOD["profile check"], "--json")
+    runner = CliRunner().invoke(cli, [*GOOD["profile check"], "--json"])
     assert (done.returncode, done.stderr, runner.exit_code) == (0, "", 0)
     assert done.stdout == runner.stdout
 
@@ -291,9 +291,21 @@ def test_what_a_plain_installation_lacks_is_named_with_its_extra(
     assert said == "specplan: error: this needs tokenizers: pip install 'specplan[torch]'\n"
 
 
-def test_debugging_shows_the_traceback(run_installed: Run) -> None:
-    done = run_installed("plan", "-p", "none", env={**os.environ, "SPECPLAN_DEBUG": "1"})
-    assert "Traceback" in done.stderr
+def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECPLAN_DEBUG", "1")
+    with pytest.raises(ParameterError, match="none"):
+        main(["plan", "-p", "none"])
+
+
+def test_a_terminal_that_is_closed_ends_it_as_ctrl_c_does(run_main: Main, monkeypatch: pytest.MonkeyPatch) -> None:
+    handlers: dict[int, object] = {}
+    monkeypatch.setattr(signal, "getsignal", lambda number: signal.SIG_DFL)
+    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+    run_main("--version")
+    assert set(handlers) == {signal.SIGTERM, signal.SIGHUP}
+    (handler,) = set(handlers.values())
+    with pytest.raises(KeyboardInterrupt):
+        handler(signal.SIGHUP, None)  # type: ignore[operator]
 
 
 def test_no_arguments_is_help_and_exit_code_2(run_main: Main) -> None:

@@ -4,6 +4,7 @@ Whoever opens a file elsewhere says here what it opens that no user names.
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,8 @@ from specplan.cli import cli
 ROOT = Path(__file__).parents[2]
 OPENING = {"open", "fdopen", "read_text", "read_bytes", "write_text", "write_bytes"}
 PARSING = {("json", "load"), ("json", "loads")}
+SPOKEN_OF = re.compile("|".join([*OPENING, "json"]))
+"""What stands in every file that opens or parses something."""
 
 OPENED: dict[str, str] = {
     "calibrate/record/files.py": "the one place",
@@ -58,8 +61,8 @@ def files() -> list[Path]:
 @cache
 def calls(path: Path) -> frozenset[tuple[str, str, int]]:
     """What a file calls: the name before the last one, where there is one, the last name, and how many arguments."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    found, source = set(), path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(source)) if SPOKEN_OF.search(source) else ():
         if isinstance(node, ast.Call):
             n = len(node.args) + len(node.keywords)
             if isinstance(node.func, ast.Name):

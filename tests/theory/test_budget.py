@@ -88,13 +88,13 @@ class BruteForce:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_equals_brute_force_for_every_budget(mode: str) -> None:
-    """The speedup, the budget kept and the answer's own value, on every seventh set for all M <= 64: 91,000 problems.
+    """The speedup, the budget kept and the answer's own value, on every eleventh set for all M <= 64: 58,000 problems.
 
     Both sides are right to about 1e-15 (the cumulative sums of 64 terms to 7e-15 at worst), so 2e-14 apart is equal.
     """
     sets = parameter_sets()
     assert sets.shape == (N_SETS, 4)
-    sets = sets[::7]  # all values of each axis: seven and ten have no common divisor
+    sets = sets[::11]  # all values of each axis: eleven and ten have no common divisor
     brute = BruteForce(sets, mode)
     best = brute.best()
     row = np.arange(len(sets))
@@ -109,13 +109,13 @@ def test_equals_brute_force_for_every_budget(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_ties_equal_brute_force(mode: str) -> None:
-    """best_hybrid's k1, k2 and all ties by the rule, on every 41st set and a budget that varies with it.
+    """best_hybrid's k1, k2 and all ties by the rule, on every 61st set and a budget that varies with it.
 
     In front, the sets whose two levels are equal: their optima come in pairs wherever k1 != k2.
     """
     sets = parameter_sets()
     equal = sets[(sets[:, :2] == sets[:, 2:]).all(axis=1)]
-    sets = np.concatenate((equal, sets[::41]))
+    sets = np.concatenate((equal, sets[::61]))
     brute = BruteForce(sets, mode)
     best = brute.best()
     several = 0

@@ -65,7 +65,7 @@ class Weights:
     def noise(self, rows: int, columns: int) -> Tensor:
         """Return a random matrix."""
         n = rows * columns
-        return self.tile.repeat(-(-n // len(self.tile)))[:n].view(rows, columns)
+        return self.tile[:n].repeat(-(-n // len(self.tile)))[:n].view(rows, columns)
 
     def zeros(self, rows: int, columns: int) -> Tensor:
         """Return a matrix of zeros."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import partial
 
 from flint import arb
 
@@ -13,7 +12,7 @@ from ledger.proving.cases import Cases, rows, walked
 from ledger.proving.domains import closed
 from ledger.proving.formulas import Formula
 from ledger.proving.records import Given, formula_of, proved, refuted, repaired, restated
-from ledger.proving.tools import all_of, identity, prove_box, prove_descent, prove_equalities, prove_identity, rounds_to
+from ledger.proving.tools import all_of, descent, identity, prove_box, prove_descent, prove_equalities, rounds_to
 
 __all__ = ["CLAIMS", "falls_in_x", "log_above_chord"]
 
@@ -36,18 +35,17 @@ def falls_in_x() -> Evidence:
         identity(
             "-diff(u / (exp(u) - 1), u) * (exp(u) - 1)**2 == u * exp(u) - exp(u) + 1", "the sign of -(u/(exp(u)-1))'"
         ),
-        lambda: prove_descent("u * exp(u) - exp(u) + 1", "u", what="-(u/(exp(u)-1))' > 0", order=1),
+        descent("u * exp(u) - exp(u) + 1", "-(u/(exp(u)-1))' > 0", "u", order=1),
     )
 
 
 def _rises_in_alpha() -> Evidence:
     """Lemma 4 (ii): the displayed criterion, x (-log alpha) > 1 - alpha**x, holds for every x > 0."""
     return all_of(
-        partial(
-            prove_identity,
+        identity(
             "diff(-log(alpha) * x * alpha**x / (1 - alpha**x), alpha) == "
             "x * alpha**(x - 1) * (-x * log(alpha) - (1 - alpha**x)) / (1 - alpha**x)**2",
-            what="the sign of da/dalpha",
+            "the sign of da/dalpha",
             samples=[{"alpha": "1/2", "x": "2"}],
         ),
         log_above_chord,
@@ -58,8 +56,7 @@ def _rises_in_alpha() -> Evidence:
 def _x_derivative(displayed: Formula) -> Evidence:
     """The displayed f' with its factor, whose simplified numerator is negative."""
     return all_of(
-        lambda: prove_equalities(displayed),
-        lambda: prove_descent("exp(-u) - 1 + u", "u", what="exp(-u) > 1 - u (convexity)", order=2),
+        lambda: prove_equalities(displayed), descent("exp(-u) - 1 + u", "exp(-u) > 1 - u (convexity)", "u", order=2)
     )
 
 
@@ -84,12 +81,6 @@ def _constants(*printed: tuple[Fraction | str, int, int, str]) -> Cases:
         where="the printed constants of part 3",
         explain=lambda **case: _rounds(**case).detail,
     )
-
-
-_TEN, _TEN_ROUNDED = _constants(("4/5", 10, 10, "0.26")), _constants(("4/5", 10, 10, "0.27"))
-_TEN_MENDED = _constants(("4/5", 10, 10, "0.2684"))
-_SIX_AND_EIGHT = _constants(("4/5", 6, 10, "0.48"), ("4/5", 8, 10, "0.36"))
-_SIX_AND_EIGHT_MENDED = _constants(("4/5", 6, 6, "0.48"), ("4/5", 8, 8, "0.36"))
 
 
 def _at_two(statement: Formula, *printed: str) -> Evidence:
@@ -129,8 +120,17 @@ CLAIMS: tuple[Claim, ...] = (
             "nine and a half": restated("LR-L4e", domain="x in (19/2, oo)"),
         },
     ),
-    refuted("LR-L4f", _TEN, instead=_TEN_MENDED, mutants={"corrected": _TEN_ROUNDED}),
-    repaired("LR-L4g", _SIX_AND_EIGHT, instead=_SIX_AND_EIGHT_MENDED, mutants={"corrected": _SIX_AND_EIGHT_MENDED}),
+    refuted(
+        "LR-L4f",
+        _constants(("4/5", 10, 10, "0.26")),
+        instead=_constants(("4/5", 10, 10, "0.2684")),
+        mutants={"corrected": _constants(("4/5", 10, 10, "0.27"))},
+    ),
+    repaired(
+        "LR-L4g",
+        _constants(("4/5", 6, 10, "0.48"), ("4/5", 8, 10, "0.36")),
+        instead=_constants(("4/5", 6, 6, "0.48"), ("4/5", 8, 8, "0.36")),
+    ),
     proved(
         "LR-L4h",
         verify=Given(lambda statement: _at_two(statement, "0.48", "0.79")),

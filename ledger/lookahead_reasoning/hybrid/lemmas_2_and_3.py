@@ -12,20 +12,10 @@ from ledger.lookahead_reasoning.hybrid.lemma_4 import log_above_chord
 from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import below_peak
 from ledger.proving.balls import point
 from ledger.proving.cases import Cases, rows, searched, walked
+from ledger.proving.combine import counterexample, exact_step, with_fix
 from ledger.proving.deferred import sp
 from ledger.proving.records import Given, formula_of, proved, proved_with_fix, refuted, repaired, restated
-from ledger.proving.tools import (
-    all_of,
-    counterexample,
-    identity,
-    prove_descent,
-    prove_equalities,
-    prove_identity,
-    prove_sign,
-    refute,
-    screened,
-    with_fix,
-)
+from ledger.proving.tools import all_of, descent, identity, prove_equalities, prove_identity, refute, screened, sign
 
 __all__ = ["CLAIMS", "async_monotone", "unimodal_proof"]
 
@@ -43,8 +33,8 @@ def async_monotone(limit: int) -> Evidence:
     return screened(
         refute(holds, points, what="f_async increases strictly up to ceil(1/c1) and is constant after"),
         lambda: prove_equalities(formula_of("LR-L2b")),
-        lambda: prove_sign("L * slack + c1 * (1 - q)", unit=("q",), what="the derivative's bracket for gamma < 1/c1"),
-        lambda: prove_sign("c1 * (1 - q)", unit=("q",), what="and at gamma = 1/c1"),
+        sign("L * slack + c1 * (1 - q)", "the derivative's bracket for gamma < 1/c1", unit=("q",)),
+        sign("c1 * (1 - q)", "and at gamma = 1/c1", unit=("q",)),
         lambda: prove_equalities(formula_of("LR-L2e")),
     )
 
@@ -63,39 +53,34 @@ def _gap_to_unsaturated() -> Evidence:
             "q * (1 - alpha1) * (1 - c1 * gamma) / ((1 - q) * (1 - alpha1 + c1 * alpha1))",
             "S1/S2 - 1 = q (1-alpha)(1-c1 gamma)/((1-q)(1-alpha+c1 alpha))",
         ),
-        lambda: prove_sign(
+        sign(
             "q * (1 - alpha1) * (1 - s) / ((1 - q) * (1 - alpha1 + s / gamma * alpha1))",
+            "positive for c1 gamma = s < 1",
             unit=("alpha1", "q", "s"),
-            what="positive for c1 gamma = s < 1",
         ),
     )
 
 
-def unimodal_proof(sign: int = 1) -> Evidence:
+def unimodal_proof(way: int = 1) -> Evidence:
     """Lemma 3: the derivative has the sign of F; F falls strictly, from F(1) > 0 to -c."""
     a, c, x, u = sp.symbols("alpha c gamma u", positive=True)
     slope = sp.diff((1 - a**x) / ((1 - a) * (1 - c + c * x)), x) * (1 - a) * (1 - c + c * x) ** 2
-    falls = sp.diff(stationarity(a, c, x), x) + sign * a**x * sp.log(a) ** 2 * (1 - c + c * x)
+    falls = sp.diff(stationarity(a, c, x), x) + way * a**x * sp.log(a) ** 2 * (1 - c + c * x)
     start = stationarity(a, c, sp.Integer(1)) - (a * (-sp.log(a) - (1 - a)) + (a - c) * (1 - a))
     tail = sp.exp(-u * x) * (u * (1 - c + c * x) + c)
     sample = {"alpha": "1/2", "c": "1/4", "gamma": "2"}
     return all_of(
-        lambda: prove_identity(slope - stationarity(a, c, x), what="g' has the sign of F", samples=[sample]),
-        lambda: prove_identity(falls, what="F' = -alpha**gamma (log alpha)**2 (1 - c + c gamma) < 0", samples=[sample]),
+        identity(slope - stationarity(a, c, x), "g' has the sign of F", samples=[sample]),
+        identity(falls, "F' = -alpha**gamma (log alpha)**2 (1 - c + c gamma) < 0", samples=[sample]),
         identity(start, "F(1) = alpha (-log alpha - (1-alpha)) + (alpha - c)(1 - alpha)"),
         log_above_chord,
-        lambda: prove_sign(
-            "(alpha - s * alpha) * (1 - alpha)", unit=("alpha", "s"), what="(alpha - c)(1 - alpha) > 0 for c = s alpha"
+        sign("(alpha - s * alpha) * (1 - alpha)", "(alpha - c)(1 - alpha) > 0 for c = s alpha", unit=("alpha", "s")),
+        lambda: exact_step(
+            sp.limit(tail, x, sp.oo) == 0,
+            "F + c = alpha**gamma (L (1 - c + c gamma) + c), L = -log(alpha) tends to 0",
+            "symbolic",
         ),
-        lambda: _vanishes(tail, x, "F + c = alpha**gamma (L (1 - c + c gamma) + c), L = -log(alpha)"),
     )
-
-
-def _vanishes(expression: sp.Expr, variable: sp.Symbol, what: str) -> Evidence:
-    """The limit at infinity is 0."""
-    value = sp.limit(expression, variable, sp.oo)
-    verdict = Verdict.PROVED if value == 0 else Verdict.OPEN
-    return Evidence(verdict=verdict, method="symbolic", detail=f"{what} tends to {value}")
 
 
 def _falls_somewhere(c: str) -> Evidence:
@@ -118,11 +103,7 @@ def _integer_maximum() -> Evidence:
             "(1 - alpha2**2) / ((1 - alpha2) * (1 + c2)) == (1 + alpha2) / (1 + c2)",
             "g(2)/g(1) = (1 + alpha2)/(1 + c2)",
         ),
-        lambda: prove_sign(
-            "(1 + alpha) / (1 + s * alpha) > 1",
-            unit=("alpha", "s"),
-            what="(1+alpha)/(1+c) > 1 for c = s alpha, s < 1",
-        ),
+        sign("(1 + alpha) / (1 + s * alpha) > 1", "(1+alpha)/(1+c) > 1 for c = s alpha, s < 1", unit=("alpha", "s")),
     )
 
 
@@ -138,7 +119,7 @@ def _two_is_no_peak() -> Evidence:
         identity(sp.expand_log(sp.powsimp(at_two), force=True) - shown, "F(2) = alpha**2 L (1 + c) - c (1 - alpha**2)"),
         identity(shown.subs(c, edge), "F(2) vanishes at the cost c0 = alpha**2 L/(1 - alpha**2 - alpha**2 L)"),
         identity(sp.diff(shown, c) + (1 - a**2 - a**2 * rate), "F(2) changes with c by -(1 - alpha**2 - alpha**2 L)"),
-        partial(prove_descent, "exp(t) - 1 - t", "t", what="alpha**-2 - 1 - L > alpha**-2 - 1 - 2 L > 0", order=2),
+        descent("exp(t) - 1 - t", "alpha**-2 - 1 - L > alpha**-2 - 1 - 2 L > 0", "t", order=2),
         identity(ratio - peak_function(y), "(1 + alpha)/(1 + c0) = F(y) of Lemma 6, y = 1 - alpha"),
     )
 
@@ -191,11 +172,7 @@ CLAIMS: tuple[Claim, ...] = (
         fix=lambda: async_monotone(0),
         mutants={"corrected": restated("LR-L2c", premise="gamma < later and later < 1 / c1")},
     ),
-    refuted(
-        "LR-L2d",
-        fix=_gap_to_unsaturated,
-        mutants={"corrected": _BELOW},
-    ),
+    refuted("LR-L2d", fix=_gap_to_unsaturated, mutants={"corrected": _BELOW}),
     proved("LR-L2e", verify=Given(prove_equalities), mutants={"2/c1": restated("LR-L2e", change=("1 / c1", "2 / c1"))}),
     proved_with_fix(
         "LR-L3a",
@@ -214,11 +191,7 @@ CLAIMS: tuple[Claim, ...] = (
             "slightly weaker": restated("LR-L3b", premise="0.99 * c2 < alpha2"),
         },
     ),
-    repaired(
-        "LR-L3c",
-        fix=Given(lambda statement: all_of(prove_equalities(statement), unimodal_proof)),
-        mutants={"corrected": formula_of("LR-L3c", "correction_formula")},
-    ),
+    repaired("LR-L3c", fix=Given(lambda statement: all_of(prove_equalities(statement), unimodal_proof))),
     proved(
         "LR-L3d",
         verify=lambda: _beyond_two("1.157"),

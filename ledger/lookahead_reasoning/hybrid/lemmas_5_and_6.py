@@ -19,17 +19,8 @@ from ledger.proving.cases import Cases, Predicate, rows, searched, walked
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import Formula
 from ledger.proving.margins import Margin, above, at_least, below, every
-from ledger.proving.records import Given, corrected, formula_of, proved, refuted, repaired, restated
-from ledger.proving.tools import (
-    all_of,
-    identity,
-    prove_equalities,
-    prove_positive,
-    prove_sign,
-    refute,
-    rounds_to,
-    screened,
-)
+from ledger.proving.records import Given, formula_of, proved, refuted, repaired, restated
+from ledger.proving.tools import all_of, identity, prove_equalities, prove_positive, refute, rounds_to, screened, sign
 
 __all__ = ["CLAIMS", "below_peak", "one_peak", "pair_grid"]
 
@@ -89,10 +80,7 @@ def one_peak() -> Evidence:
 def _slopes(displayed: Formula) -> Evidence:
     """The logarithmic derivative and the cost terms as displayed, whose derivative in gamma is positive."""
     rise = "diff(1 - (1 - c1) / (1 - c1 + c1 * gamma) - c2 * M / ((1 - c2) * gamma + c2 * M), gamma)"
-    return all_of(
-        lambda: prove_equalities(displayed),
-        lambda: prove_sign(rise, unit=("c1", "c2"), what="the cost terms rise in gamma"),
-    )
+    return all_of(lambda: prove_equalities(displayed), sign(rise, "the cost terms rise in gamma", unit=("c1", "c2")))
 
 
 def _concave(*, of_log_slope: bool) -> Predicate:
@@ -150,7 +138,7 @@ def _peak_concave(which: str = "correction_formula") -> Evidence:
     return all_of(
         lambda: prove_equalities(formula_of("LR-L6c", which)),
         identity("0 * (2 + 0) + 2 * log(1 - 0)", "N(0) = 0"),
-        lambda: prove_sign("-diff(y * (2 + y) + 2 * log(1 - y), y)", unit=("y",), what="-N' > 0 on (0, 1)"),
+        sign("-diff(y * (2 + y) + 2 * log(1 - y), y)", "-N' > 0 on (0, 1)", unit=("y",)),
     )
 
 
@@ -224,15 +212,8 @@ CLAIMS: tuple[Claim, ...] = (
         _concave(of_log_slope=False),
         instead=_RISES_THEN_FALLS,
         fix=lambda: screened(searched(_RISES_THEN_FALLS), one_peak),
-        mutants={"corrected": _RISES_THEN_FALLS},
     ),
-    repaired(
-        "LR-L5c",
-        _INTERIOR_ODD,
-        instead=_INTERIOR,
-        fix=lambda: screened(searched(_INTERIOR), one_peak),
-        mutants={"corrected": _INTERIOR},
-    ),
+    repaired("LR-L5c", _INTERIOR_ODD, instead=_INTERIOR, fix=lambda: screened(searched(_INTERIOR), one_peak)),
     proved(
         "LR-L5d",
         _TOKEN_CORNER,
@@ -249,10 +230,10 @@ CLAIMS: tuple[Claim, ...] = (
     proved(
         "LR-L6b", verify=Given(prove_equalities), mutants={"sign": restated("LR-L6b", change=("- 1 / y", "+ 1 / y"))}
     ),
-    refuted("LR-L6c", fix=_peak_concave, mutants={"corrected": formula_of("LR-L6c", "correction_formula")}),
+    refuted("LR-L6c", fix=_peak_concave),
     proved("LR-L6d", verify=_peak_concave, mutants={"printed N": partial(_peak_concave, "formula")}),
-    corrected("LR-L6e", _end_value(0, "0"), holds={"corrected": _end_value(0, "1/2")}),
-    corrected("LR-L6f", _end_value(1, "-oo"), holds={"corrected": _end_value(1, "-1")}),
+    refuted("LR-L6e", _end_value(0, "0"), instead=_end_value(0, "1/2")),
+    refuted("LR-L6f", _end_value(1, "-oo"), instead=_end_value(1, "-1")),
     proved(
         "LR-L6g",
         _DIGITS,

@@ -141,9 +141,6 @@ def _equivalent(*, strict: bool) -> Predicate:
     )
 
 
-_EQUIVALENT_PRINTED, _EQUIVALENT = _equivalent(strict=False), _equivalent(strict=True)
-
-
 def _fails_without(point: dict[str, str], text: str, met: Callable[[Synchronous], Margin]) -> Cases:
     """A point that meets the other hypotheses and at which no hybrid wins: the one left out is needed."""
     return Cases(
@@ -185,9 +182,6 @@ def _always_seven(margin: int) -> Predicate:
         at=(special, *_GRID),
         explain=explain,
     )
-
-
-_SEVEN_PRINTED, _SEVEN = _always_seven(0), _always_seven(1)
 
 
 def _always_seven_proof(statement: Predicate) -> Evidence:
@@ -252,12 +246,6 @@ CLAIMS: tuple[Claim, ...] = (
         verify=lambda: all_of(lambda: walked(_EVEN_NEEDED), hybrid_proof),
         mutants={"even": _EVEN_FAILS},
     ),
-    refuted("LR-T3h", _SEVEN_PRINTED, instead=_SEVEN, fix=Given(_always_seven_proof), mutants={"corrected": _SEVEN}),
-    repaired(
-        "LR-Z2",
-        _EQUIVALENT_PRINTED,
-        instead=_EQUIVALENT,
-        fix=Given(_equivalence_proof),
-        mutants={"corrected": _EQUIVALENT},
-    ),
+    refuted("LR-T3h", _always_seven(0), instead=_always_seven(1), fix=Given(_always_seven_proof)),
+    repaired("LR-Z2", _equivalent(strict=False), instead=_equivalent(strict=True), fix=Given(_equivalence_proof)),
 )

@@ -18,7 +18,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Final
 
-from ledger.ledger import Claim, Evidence, Verdict
+from ledger.ledger import Claim, Evidence
 from ledger.lookahead_reasoning import exact
 from ledger.lookahead_reasoning.forms import peak_function
 from ledger.lookahead_reasoning.hybrid.lemmas_2_and_3 import unimodal_proof
@@ -26,11 +26,11 @@ from ledger.lookahead_reasoning.hybrid.lemmas_5_and_6 import below_peak
 from ledger.lookahead_reasoning.hybrid.points import Synchronous, speedup, synchronous, threshold
 from ledger.proving.balls import point, simplest_between
 from ledger.proving.cases import Cases, Predicate, rows, searched, walked
-from ledger.proving.combine import refutation
+from ledger.proving.combine import exact_step, refutation
 from ledger.proving.deferred import sp
 from ledger.proving.formulas import between
 from ledger.proving.records import Given, formula_of, proved, proved_with_fix, restated
-from ledger.proving.tools import all_of, identity, prove_descent, prove_equalities, prove_identity, prove_sign, with_fix
+from ledger.proving.tools import all_of, descent, identity, prove_equalities, prove_sign, sign, with_fix
 
 __all__ = ["CLAIMS", "index_argument", "peak_identity", "threshold_at_two", "threshold_falls"]
 
@@ -44,10 +44,10 @@ def threshold_at_two(value: int = 2) -> Evidence:
 def threshold_falls() -> Evidence:
     """Both factors of D fall strictly in M: alpha**(M/2) does, and so does the ratio of pass times."""
     return all_of(
-        lambda: prove_sign(
+        sign(
             "-diff((1 - c + c * M / 2) / (1 - c + c * M), M)",
+            "(1-c+c M/2)/(1-c+c M) falls in M for 0 < c < 1",
             unit=("c",),
-            what="(1-c+c M/2)/(1-c+c M) falls in M for 0 < c < 1",
         ),
         identity("diff(alpha**n, n) == alpha**n * log(alpha)", "alpha**n falls in n, as log alpha < 0"),
         identity("(1 - x**2) / (1 - x) == 1 + x", "D(M) = g(M)/g(M/2), x = alpha**(M/2)"),
@@ -65,12 +65,8 @@ def peak_identity() -> Evidence:
     value = (1 + p) * (1 - c + c * x / 2) / (1 - c + c * x)
     sample = {"p": "1/2", "gamma": "4"}
     return all_of(
-        lambda: prove_identity(
-            stationary.subs(c, cost), what="the cost at which gamma is the maximiser", samples=[sample]
-        ),
-        lambda: prove_identity(
-            value.subs(c, cost) - peak_function(1 - p), what="D there is F of Lemma 6", samples=[sample]
-        ),
+        identity(stationary.subs(c, cost), "the cost at which gamma is the maximiser", samples=[sample]),
+        identity(value.subs(c, cost) - peak_function(1 - p), "D there is F of Lemma 6", samples=[sample]),
     )
 
 
@@ -89,7 +85,7 @@ def index_argument() -> Evidence:
         "3 + 2 * t > 3": "x - j > 0 at gamma* = 4",
         "2 + 2 * t > 2": "x - j > 0 at gamma* = 3",
     }
-    return all_of(*[partial(prove_sign, relation, unit=("t",), what=what) for relation, what in sides.items()])
+    return all_of(*[sign(relation, what, unit=("t",)) for relation, what in sides.items()])
 
 
 def _near_stationary(alpha2: Fraction, c2: Fraction) -> bool:
@@ -160,9 +156,9 @@ def _largest_ratio(budget: int, constant: Fraction) -> Evidence:
     if slack.eval(sp.Rational(rate.numerator, rate.denominator)) <= 0:
         return refutation(what, {"alpha": rate}, {})
     roots = slack.count_roots(0, 1)
-    verdict = Verdict.OPEN if roots else Verdict.PROVED
-    detail = f"{what} ({roots} roots in [0, 1] of a polynomial of degree {slack.degree()})"
-    return Evidence(verdict=verdict, method="symbolic", detail=detail)
+    return exact_step(
+        not roots, f"{what} ({roots} roots in [0, 1] of a polynomial of degree {slack.degree()})", "symbolic"
+    )
 
 
 def _at_the_tie() -> Evidence:
@@ -180,9 +176,7 @@ def _at_the_tie() -> Evidence:
             gain - (power - c * rest), "g(M) > g(M - 1) exactly if c < c0 = alpha**(M-1)/(A(M-1) - (M-2) alpha**(M-1))"
         ),
         identity(ratio - (before - (n - 1) * power) / half, "g(M - 1)/g(M/2) = R_n at c0"),
-        lambda: prove_sign(
-            -sp.diff(cost, c).subs(n, n + 1), what="(1 + c (n-1))/(1 + c (n+k-1)), so g(n + k)/g(n), falls in c"
-        ),
+        sign(-sp.diff(cost, c).subs(n, n + 1), "(1 + c (n-1))/(1 + c (n+k-1)), so g(n + k)/g(n), falls in c"),
     )
 
 
@@ -218,9 +212,7 @@ def _gap(share: int = 1) -> Evidence:
             peak_function(1 - p) - bound - gap,
             "F(1 - alpha**n) - R_n = n alpha**(2n-1) (1 - alpha + alpha log alpha)/(1 - alpha**n)",
         ),
-        lambda: prove_descent(
-            "exp(u) - 1 - u", "u", what="(1 - alpha)/alpha + log(alpha) > 0, alpha = exp(-u)", order=2
-        ),
+        descent("exp(u) - 1 - u", "(1 - alpha)/alpha + log(alpha) > 0, alpha = exp(-u)", "u", order=2),
     )
 
 
@@ -228,11 +220,7 @@ def _gap_vanishes() -> Evidence:
     """With p = alpha**n held and n growing, n (e**u - 1 - u) with u = -log(p)/n tends to 0."""
     n, v = sp.symbols("n v", positive=True)
     value = sp.limit(n * (sp.exp(v / n) - 1 - v / n), n, sp.oo)
-    return Evidence(
-        verdict=Verdict.PROVED if value == 0 else Verdict.OPEN,
-        method="symbolic",
-        detail=f"at any fixed alpha**n F - R_n tends to {value} as n grows",
-    )
+    return exact_step(value == 0, f"at any fixed alpha**n F - R_n tends to {value} as n grows", "symbolic")
 
 
 def _asymptotic(bound: str = "1.1563", share: int = 1) -> Evidence:

@@ -32,7 +32,7 @@ from ledger.proving.formulas import one_of
 from ledger.proving.margins import at_least
 from ledger.proving.records import Given, proved, refuted
 from ledger.proving.search.falsifier import falsified
-from ledger.proving.tools import all_of, identity, prove_identity, prove_positive, prove_sign
+from ledger.proving.tools import all_of, identity, prove_identity, prove_positive, prove_sign, sign
 
 __all__ = ["CLAIMS", "distance_to_limit", "prove_deeper_wins", "prove_only_hybrids", "words"]
 
@@ -110,8 +110,8 @@ def prove_deeper_wins(what: str) -> Evidence:
 def _longer_passes() -> Evidence:
     longer = "(1 - c + c * (j + m)) / (1 - c + c * j) > 1"
     return all_of(
-        lambda: prove_sign(longer, unit=("c",), what="a pass over j + m tokens takes longer than one over j"),
-        lambda: prove_sign("1 / (1 - q) > (1 - q * t) / (1 - q)", unit=("q", "t"), what="1 - alpha**(j+m) < 1"),
+        sign(longer, "a pass over j + m tokens takes longer than one over j", unit=("c",)),
+        sign("1 / (1 - q) > (1 - q * t) / (1 - q)", "1 - alpha**(j+m) < 1", unit=("q", "t")),
     )
 
 
@@ -121,8 +121,8 @@ def distance_to_limit() -> Evidence:
     below = "1 - alpha1 + s / j * alpha1 * (1 - q) - s * q * (1 - alpha1)"
     return all_of(
         identity(f"({below}) / ((1 - q) * (1 - alpha1 + s / j * alpha1)) == 1 + {extra}", "S1/S2(j)"),
-        lambda: prove_sign(extra, unit=("alpha1", "q", "s"), what="S1/S2(j) > 1"),
-        lambda: prove_sign(f"1 / (1 - q) > 1 + {extra}", unit=("alpha1", "q", "s"), what="1/(1-q) - S1/S2(j) > 0"),
+        sign(extra, "S1/S2(j) > 1", unit=("alpha1", "q", "s")),
+        sign(f"1 / (1 - q) > 1 + {extra}", "1/(1-q) - S1/S2(j) > 0", unit=("alpha1", "q", "s")),
     )
 
 
@@ -131,7 +131,7 @@ def _second_token(cost: Fraction, rate: Fraction) -> Evidence:
     gain = "(1 + alpha) / (1 + s * alpha) > 1"
     return all_of(
         exact_step(cost <= rate, f"no cost exceeds {cost} <= {rate}, which every rate exceeds"),
-        lambda: prove_sign(gain, unit=("alpha", "s"), what="g(2) > 1 for c = s alpha < alpha"),
+        sign(gain, "g(2) > 1 for c = s alpha < alpha", unit=("alpha", "s")),
     )
 
 
@@ -161,7 +161,7 @@ def _even_proof(statement: Predicate) -> Evidence:
     return argued(
         exact_step(even, "the budgets are even"),
         halving_identity,
-        lambda: prove_sign(halved, unit=("q", "s"), what="S2(j)/S2(2j) > 1/(1+q)"),
+        sign(halved, "S2(j)/S2(2j) > 1/(1+q)", unit=("q", "s")),
         lambda: prove_deeper_wins("S1 < S2 of a depth beyond 1/c1"),
         lambda: _even_step_side(statement),
         lambda: _token_side(statement),
@@ -274,10 +274,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     refuted("LR-T4b", _TWO_AND_TWO, instead=_HYBRIDS, fix=Given(prove_only_hybrids), mutants={"corrected": _SOME}),
     proved(
-        "LR-T4c",
-        _box("0.52", 16, 17, 19),
-        verify=Given(prove_only_hybrids),
-        mutants={"thirteen": _box("0.52", 13, 17)},
+        "LR-T4c", _box("0.52", 16, 17, 19), verify=Given(prove_only_hybrids), mutants={"thirteen": _box("0.52", 13, 17)}
     ),
     proved(
         "LR-T4d",
@@ -288,10 +285,7 @@ CLAIMS: tuple[Claim, ...] = (
         mutants={"lower": _box("0.4", 16, 18), "higher": _box("0.41", 16, 18)},
     ),
     proved(
-        "LR-T4e",
-        _box("0.52", 12, 14, 15),
-        verify=Given(_budgets_below_16),
-        mutants={"twelve": _box("0.52", 14, 15)},
+        "LR-T4e", _box("0.52", 12, 14, 15), verify=Given(_budgets_below_16), mutants={"twelve": _box("0.52", 14, 15)}
     ),
     proved(
         "LR-T4i",

@@ -50,9 +50,6 @@ def _halving_from(start: int) -> Predicate:
     )
 
 
-_HALVES_PRINTED, _HALVES = _halving_from(2), _halving_from(_BUDGET)
-
-
 def _case_split(first: str) -> Predicate:
     def covered(c1: Fraction, M: Fraction) -> bool:  # noqa: N803
         top = exact.ceil_inverse(c1)
@@ -93,13 +90,7 @@ CLAIMS: tuple[Claim, ...] = (
         fix=Given(prove_box),
         mutants={"corrected": restated("LR-T4f", change=("c1)", "c1 * alpha1 * (1 - alpha1))"))},
     ),
-    repaired(
-        "LR-T4g",
-        _HALVES_PRINTED,
-        instead=_HALVES,
-        fix=lambda: prove_only_hybrids(_IN_THE_BOX),
-        mutants={"corrected": _HALVES},
-    ),
-    repaired("LR-T4h", _SPLIT_FLOOR, instead=_SPLIT, fix=_case_split_proof, mutants={"corrected": _SPLIT}),
-    refuted("LR-S9", _ANYWHERE, instead=_IN_THE_BOX, fix=Given(prove_only_hybrids), mutants={"box": _IN_THE_BOX}),
+    repaired("LR-T4g", _halving_from(2), instead=_halving_from(_BUDGET), fix=lambda: prove_only_hybrids(_IN_THE_BOX)),
+    repaired("LR-T4h", _SPLIT_FLOOR, instead=_SPLIT, fix=_case_split_proof),
+    refuted("LR-S9", _ANYWHERE, instead=_IN_THE_BOX, fix=Given(prove_only_hybrids)),
 )

@@ -161,11 +161,8 @@ class _Search:
         return next(filter(self._fails, self._exact_points()), None)
 
     def _exact_points(self) -> Iterator[dict[str, Fraction]]:
-        domain, n, first = (
-            self.statement.domain,
-            self.effort.exact,
-            next(families.inside(self.statement.domain, 1, self.rng)),
-        )
+        domain, n = self.statement.domain, self.effort.exact
+        first = next(families.inside(domain, 1, self.rng))
         yield first
         if isinstance(self.statement, Formula):
             yield from families.along(domain, self.statement.curves)

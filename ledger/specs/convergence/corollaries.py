@@ -24,8 +24,6 @@ from ledger.specs.points import in_full, own_drafts, poisson_weights, two_letter
 
 __all__ = ["CLAIMS", "bounded", "poisson_bounded", "prove_poisson_moment"]
 
-_HALF = Fraction(1, 2)
-
 
 def bounded(
     bound: Callable[[exact.Instance, int], Fraction], what: str, sizes: tuple[int, ...] = (1, 2, 3, 4)
@@ -61,9 +59,9 @@ def prove_poisson_moment(scale: Fraction | int = 6) -> Evidence:
     k = sp.Symbol("k", nonnegative=True)
     m = sp.Symbol("N", integer=True, positive=True)
     return all_of(
-        lambda: exact.nonnegative(
+        exact.nonnegative(
             sp.Rational(str(scale)) * (1 + k) ** 2 - (2 + k) * (3 + k),
-            what=f"1/N^2 <= {scale} / ((N + 1)(N + 2)) for N >= 1",
+            f"1/N^2 <= {scale} / ((N + 1)(N + 2)) for N >= 1",
         ),
         identity(
             sp.combsimp(sp.factorial(m + 2) / (sp.factorial(m) * (m + 1) * (m + 2))) - 1,
@@ -97,7 +95,7 @@ def _verify_mass(constant: Fraction | int = 1) -> Evidence:
 
 def _two_prompts(rare: Fraction) -> tuple[exact.Instance, exact.Instance]:
     """Drafts from the target at the first (C = 1), a letter that is drafted rarely at the second (C > 1)."""
-    even, flat = (_HALF, _HALF), (Fraction(1), Fraction(1))
+    even, flat = (exact.HALF, exact.HALF), (Fraction(1), Fraction(1))
     second = exact.Instance(gen=(rare, 1 - rare), target=even, tilt=flat)
     return exact.Instance(gen=even, target=even, tilt=flat), second
 
@@ -140,7 +138,7 @@ def _verify_equation10(power: Fraction) -> Evidence:
         exact.agree(partial(_equation_10, power=power), what=_EQUATION_10, sizes=(3, 4)),
         prove_density_ratio,
         exact.decided(power <= 2, what="n^(3/2) <= n^2"),
-        lambda: exact.at_least(lambda: arb(3).log() - 1, "log(n)^2 >= 1 for n >= 3"),
+        exact.at_least(lambda: arb(3).log() - 1, "log(n)^2 >= 1 for n >= 3"),
     )
 
 
@@ -154,9 +152,7 @@ def _verify_coverage_bound() -> Evidence:
         exact.agree(_within_covered, what=_COVERED_BOUND),
         prove_coverage,
         prove_density_ratio,
-        lambda: exact.nonnegative(
-            "(1 + x)**2 * (1 + k) >= x**2", what="(x - 1)^2 / n^2 <= x^2 / n^(3/2) for x, n >= 1"
-        ),
+        exact.nonnegative("(1 + x)**2 * (1 + k) >= x**2", "(x - 1)^2 / n^2 <= x^2 / n^(3/2) for x, n >= 1"),
     )
 
 

@@ -12,8 +12,8 @@ from ledger.proving.deferred import sp
 from ledger.proving.domains import between, whole
 from ledger.proving.formulas import Formula
 from ledger.proving.records import Given, formula_of, proved, proved_with_fix, refuted, restated
-from ledger.proving.tools import all_of, identity, prove_equalities, prove_identity, with_fix
-from ledger.specs import exact
+from ledger.proving.tools import all_of, identity, prove_equalities, with_fix
+from ledger.specs import exact, st
 from ledger.specs.convergence.lemmas_4_and_5 import prove_lemma_5
 from ledger.specs.points import two_letters
 
@@ -36,15 +36,12 @@ def _verify_moment(extra: int = 1) -> Evidence:
         return x**order * sp.diff(generating, x, order) - (lam * x) ** (order - 1 + extra) * generating
 
     return all_of(
-        *[partial(prove_identity, generated(m), what=f"factorial moment of order {m}, x = exp(-w)") for m in (1, 2, 3)],
+        *[identity(generated(m), f"factorial moment of order {m}, x = exp(-w)") for m in (1, 2, 3)],
         identity(sp.combsimp(ratio) - 1, "(j + k + 1) ... (j + 1) / (j + k + 1)! = 1 / j!, any order"),
     )
 
 
 def _fix_sign() -> Evidence:
-
-    from ledger.specs import statements as st
-
     gens, weights = st.letters(2)
     a, b = sp.symbols("a b", positive=True)
     pairs = sum(
@@ -71,10 +68,9 @@ def _equation_19(instance: exact.Instance, n: int, *, square: int = 2) -> bool:
 
 def _verify_equation19(square: int = 2) -> Evidence:
     """Coefficient k: ``1 + chi2(pi_k | pi*) = k**2 mu sum_y g w (integral Phi**(k-1) exp(-s w))**2``."""
-    g, w, mu, k, part = sp.symbols("g w mu k I", positive=True)
     return all_of(
         exact.agree(partial(_equation_19, square=square), what=_EQUATION_19),
-        identity((k * g * w * part) ** 2 / (g * w / mu) - k**2 * mu * g * w * part**2, "pi^2 / pi*, letter by letter"),
+        identity("(k * g * w * I)**2 / (g * w / mu) == k**2 * mu * g * w * I**2", "pi^2 / pi*, letter by letter"),
         prove_lemma_5,
     )
 

@@ -17,12 +17,10 @@ from ledger.proving.domains import between
 from ledger.proving.margins import Margin, at_most
 from ledger.proving.records import proved, refuted, restated
 from ledger.proving.tools import all_of, identity
-from ledger.specs import exact
+from ledger.specs import exact, st
 from ledger.specs.points import poisson_weights, two_letters
 
 __all__ = ["CLAIMS", "prove_lemma_5"]
-
-_HALF = Fraction(1, 2)
 
 
 def _apart(gen1: Fraction, weight2: Fraction, n: Fraction) -> arb:
@@ -56,7 +54,7 @@ def _display(poisson: bool = True) -> Predicate:
         "gen1; weights 1, weight2)",
         test=holds,
         domain={"gen1": between(0, 1), "weight2": between(0, None), "n": between(0, None)},
-        at=[{"gen1": _HALF, "weight2": weight, "n": 3} for weight in (1, 2)],
+        at=[{"gen1": exact.HALF, "weight2": weight, "n": 3} for weight in (1, 2)],
         explain=explain,
     )
 
@@ -65,11 +63,9 @@ _MIXED = "chi2 of a mixture of widths <= mixture of chi2"
 
 
 def _fix_display() -> Evidence:
-    a, b, t = sp.symbols("a b t", nonnegative=True)
-    u = 1 / (1 + t)
-    gap = u * a**2 + (1 - u) * b**2 - (u * a + (1 - u) * b) ** 2
+    gap = "u * a**2 + (1 - u) * b**2 - (u * a + (1 - u) * b)**2 == u * (1 - u) * (a - b)**2"
     return all_of(
-        identity(gap - u * (1 - u) * (a - b) ** 2, "mean of squares - square of mean = u (1 - u)(a - b)^2"),
+        identity(gap, "mean of squares - square of mean = u (1 - u)(a - b)^2"),
         partial(exact.agree, _convex, what=_MIXED, sizes=(1, 2, 3)),
         detail="The sum of the two integrals is 1 + E[chi2(pi_N | pi*)], at least 1 + chi2 of the averaged law",
     )
@@ -122,8 +118,6 @@ def _verify_counts(shift: int = 0) -> Evidence:
 
 def _verify_optimum_laplace(power: int = 1) -> Evidence:
     """``pi* = gen phi / (-Phi'(0))``."""
-    from ledger.specs import statements as st
-
     gens, weights = st.letters(3)
     slope = -sp.diff(st.laplace(gens, weights), st.s).subs(st.s, 0)
     return all_of(
@@ -149,8 +143,6 @@ def _verify_lemma4(power_shift: int = 1, with_weight: bool = True) -> Evidence:
 
 def _verify_total(lost: Fraction = Fraction(0)) -> Evidence:
     """Sum over letters: ``k Phi**(k-1) sum_y g w exp(-s w) = -d/ds Phi**k``, whose integral is 1 - Phi(infinity)**k."""
-    from ledger.specs import statements as st
-
     gens, weights = st.letters(2)
     k = sp.Symbol("k", positive=True)
     phi = st.laplace(gens, weights)
@@ -201,8 +193,6 @@ def _fix_truncated() -> Evidence:
 
 def _of_first_letter(name: str) -> sp.Basic:
     """A closed form of the `statements` for the first of two letters."""
-    from ledger.specs import statements as st
-
     form: sp.Basic = getattr(st, name)(0, *st.letters(2))
     return form
 
@@ -244,7 +234,7 @@ CLAIMS: tuple[Claim, ...] = (
         "SPECS-L4c",
         two_letters(_WHOLE, _sums_to_one),
         verify=_verify_total,
-        mutants={"zero-weight": partial(_verify_total, _HALF**2)},
+        mutants={"zero-weight": partial(_verify_total, exact.HALF**2)},
     ),
     proved(
         "SPECS-L5",

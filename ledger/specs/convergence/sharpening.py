@@ -111,13 +111,12 @@ def _verify_falling(share: Fraction = Fraction(1)) -> Evidence:
 
     The ratio of a letter of weight w (mean one) is ``n * integral of Phi(s)**(n - 1) exp(-s w)``, which falls with w.
     """
-    s, t, x, y = sp.symbols("s t x y", positive=True)
     return all_of(
         exact.agree(lambda one, n: one.divergence(n + 1) <= share * one.divergence(n), what=_FALLING),
         exact.agree(_convex_order, what="the ratio at width n + 1 is below that at n in convex order"),
         exact.agree(_crosses_once, what="the ratios are Laplace integrals, fall with the weight, and cross once"),
         identity(
-            (s * x + t * y) / 2 - (s + t) / 2 * (x + y) / 2 - (s - t) * (x - y) / 4,
+            "(s * x + t * y) / 2 - (s + t) / 2 * (x + y) / 2 == (s - t) * (x - y) / 4",
             "covariance of s and Phi(s), pair by pair: (s - t)(Phi(s) - Phi(t)) / 4 <= 0 as Phi falls",
         ),
         detail="The quotient of the ratios at widths n + 1 and n is (n + 1) / n times the mean of Phi under the "

@@ -14,7 +14,7 @@ from ledger.proving.deferred import sp
 from ledger.proving.domains import between
 from ledger.proving.margins import Margin, at_most
 from ledger.proving.records import Given, proved, refuted, restated
-from ledger.proving.tools import all_of, identity, prove_descent
+from ledger.proving.tools import all_of, descent, identity, prove_identity
 from ledger.specs import exact
 from ledger.specs.common_proofs import prove_density_ratio, prove_gibbs
 from ledger.specs.convergence.corollaries import bounded, poisson_bounded, prove_poisson_moment
@@ -66,8 +66,8 @@ def _verify_theorem4(constant: Fraction) -> Evidence:
 def _verify_chain(final: int = 8) -> Evidence:
     """Appendix C.2 after Lemmas 6 and 7: ``log(1 + E chi2) <= 8 p**2 kappa**2 = 128 (kappa log n / n)**2``."""
     return all_of(
-        lambda: prove_descent("exp(u) - 1 - u", "u", what="z <= exp(z) - 1", order=2),
-        lambda: exact.at_least(
+        descent("exp(u) - 1 - u", "z <= exp(z) - 1", "u", order=2),
+        exact.at_least(
             lambda: 4 * 16 * arb(3).log() ** 2 - 4, "4 kappa / n^2 <= 4 p^2 kappa^2, as log n >= 1, kappa >= 1"
         ),
         identity("exp(2 * x) - (1 + 2 * (exp(x) - 1)) == (exp(x) - 1)**2", "1 + 2 (exp(x) - 1) <= exp(2 x)"),
@@ -89,7 +89,7 @@ def _verify_minimum(constant: Fraction) -> Evidence:
             "chi2 at width n <= 3/2 ((kappa - 1) / n)^2",
         ),
         prove_density_ratio,
-        lambda: exact.at_least(
+        exact.at_least(
             lambda: point(constant) * arb(3).log() ** 2 - point(Fraction(16, 9)),
             "(n / floor(n))^2 <= 16/9 <= 3/2 log(3)^2",
         ),
@@ -101,7 +101,7 @@ def _verify_lemma6(scale: int = 1) -> Evidence:
     return all_of(
         prove_density_ratio,
         prove_poisson_moment,
-        lambda: prove_descent("exp(u) - 1 - u", "u", what="1 + z <= exp(z)", order=2),
+        descent("exp(u) - 1 - u", "1 + z <= exp(z)", "u", order=2),
         lambda: _log2_dominates(Fraction(6 * scale), Fraction(16)),
         detail="n^2 p_n^2 = 16 log(n)^2; the integrand of I_1 is positive",
     )
@@ -113,16 +113,12 @@ def _fix_lemma6_step() -> Evidence:
         identity(
             "(M - m)**2 / 4 - (M - mu) * (mu - m) == ((M + m) / 2 - mu)**2", "var <= (M - mu)(mu - m) <= (M - m)^2 / 4"
         ),
-        lambda: exact.nonnegative(
-            "1 / (4 * (1 - 1 / 2 / (1 + a))**2) <= 1", what="1 / (4 (1 - p)^2) <= 1 for 0 <= p <= 1/2"
-        ),
-        lambda: exact.at_least(
-            lambda: 1 - 1 / (2 * (1 - _p(55)) ** 2), "the printed factor is at most 1 from n = 55 on"
-        ),
-        lambda: exact.at_least(lambda: 1 / (2 * (1 - _p(54)) ** 2) - 1, "but not at n = 54"),
-        lambda: exact.at_least(lambda: point(Fraction(1, 2)) - _p(27), "p_n <= 1/2 from n = 27 on"),
-        lambda: exact.at_least(lambda: arb(2).rsqrt() - _p(16), "p_n <= 1/sqrt(2) from n = 16 on"),
-        lambda: exact.at_least(lambda: 4 - 1 / (4 * (1 - arb(2).rsqrt()) ** 2), "the repaired factor is below 4 there"),
+        exact.nonnegative("1 / (4 * (1 - 1 / 2 / (1 + a))**2) <= 1", "1 / (4 (1 - p)^2) <= 1 for 0 <= p <= 1/2"),
+        exact.at_least(lambda: 1 - 1 / (2 * (1 - _p(55)) ** 2), "the printed factor is at most 1 from n = 55 on"),
+        exact.at_least(lambda: 1 / (2 * (1 - _p(54)) ** 2) - 1, "but not at n = 54"),
+        exact.at_least(lambda: point(Fraction(1, 2)) - _p(27), "p_n <= 1/2 from n = 27 on"),
+        exact.at_least(lambda: arb(2).rsqrt() - _p(16), "p_n <= 1/sqrt(2) from n = 16 on"),
+        exact.at_least(lambda: 4 - 1 / (4 * (1 - arb(2).rsqrt()) ** 2), "the repaired factor is below 4 there"),
         detail="log(n) / n falls for n >= 3",
     )
 
@@ -134,9 +130,8 @@ def _p(n: int) -> arb:
 
 def _pair_identity(half: int = 2) -> Evidence:
     """``Phi''' Phi' - Phi''**2 = E[w w' (w - w')**2 exp(-u (w + w'))] / 2``, pair by pair."""
-    a, b = sp.symbols("w v", positive=True)
-    pair = (a**3 * b + a * b**3) / 2 - a**2 * b**2
-    return all_of(identity(pair - a * b * (a - b) ** 2 / half, "symmetrised pair of Phi''' Phi' - Phi''^2"))
+    pair = f"(w**3 * v + w * v**3) / 2 - w**2 * v**2 == w * v * (w - v)**2 / {half}"
+    return prove_identity(pair, what="symmetrised pair of Phi''' Phi' - Phi''^2")
 
 
 def _verify_equation21(half: int = 2) -> Evidence:
@@ -151,7 +146,7 @@ def _verify_equation21(half: int = 2) -> Evidence:
         lambda: exact.decided(difference.subs(x, 0) == 0, what="no difference at s1 = 0 (and, by symmetry, s2 = 0)"),
         lambda: exact.decided(sp.simplify(mixed - second) == 0, what="mixed derivative is f''(s1 + s2)"),
         _second_log_derivative,
-        lambda: exact.nonnegative("(m + a) * e >= m * e", what="-Phi'(u) >= phi_min Phi(u), letter by letter"),
+        exact.nonnegative("(m + a) * e >= m * e", "-Phi'(u) >= phi_min Phi(u), letter by letter"),
     )
 
 
@@ -176,7 +171,7 @@ def _verify_lemma7(constant: Fraction = Fraction(4)) -> Evidence:
         return bool(mean * inverse <= exact.ratio(instance.weights))
 
     return all_of(
-        lambda: exact.at_least(
+        exact.at_least(
             lambda: point(constant) - 2 / (1 - (-arb(1)).exp()),
             f"(1 + 1/n) / (1 - exp(-n)) < {constant} at n = 1, and beyond it as both factors fall",
         ),
@@ -184,7 +179,7 @@ def _verify_lemma7(constant: Fraction = Fraction(4)) -> Evidence:
             sp.integrate(sp.integrate(w * sp.exp(-(s1 + s2) * w), (s1, 0, sp.oo)), (s2, 0, sp.oo)) - 1 / w,
             "double integral of w exp(-(s1 + s2) w) is 1/w",
         ),
-        lambda: exact.nonnegative("m + a >= (m + a) / (1 + b)", what="w / w' <= M / m"),
+        exact.nonnegative("m + a >= (m + a) / (1 + b)", "w / w' <= M / m"),
         exact.agree(holds, what="E[w] E[1/w] <= kappa", sizes=(1,)),
         detail="On R_1 the smaller of Phi, Phi' is at most 1 - p_n, so n (1 - Phi Phi') >= log n^4",
     )

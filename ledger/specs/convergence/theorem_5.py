@@ -20,12 +20,11 @@ from ledger.proving.domains import between, whole
 from ledger.proving.margins import Margin, at_least, at_most
 from ledger.proving.records import Given, proved, proved_with_fix, refuted, repaired, restated
 from ledger.proving.tools import all_of, identity, prove_positive, screened, with_fix
+from ledger.specs import st
+from ledger.specs.exact import HALF, decided, nonnegative, selection_law, tilted
 from ledger.specs.exact import at_least as positive
-from ledger.specs.exact import decided, nonnegative, selection_law, tilted
 
 __all__ = ["CLAIMS"]
-
-_HALF = Fraction(1, 2)
 _CONSTANT: Final = Fraction(50)
 """Constant of the lower bound that is proved here."""
 
@@ -36,8 +35,6 @@ def _law(theta: Fraction, n: int) -> tuple[Fraction, ...]:
 
 def _verify_transform(swapped: bool = False) -> Evidence:
     """The optimum is uniform and the transform is ``(theta exp(-s) + exp(-s theta)) / (1 + theta)``."""
-    from ledger.specs import statements as st
-
     th, s = st.theta, st.s
     gens = (th / (1 + th), 1 / (1 + th))
     weights = (th, sp.Integer(1)) if swapped else (sp.Integer(1), th)
@@ -54,16 +51,14 @@ def _fix_equation23() -> Evidence:
     rho = 1 + d
     left = ((1 - high) / 2 + (high - low) / 2 * rho) / (1 - low)
     return all_of(
-        lambda: nonnegative(
-            left - (sp.Rational(1, 2) + (high - low) / 2 * (rho - 1)), what="the line before is at least it"
-        )
+        nonnegative(left - (sp.Rational(1, 2) + (high - low) / 2 * (rho - 1)), "the line before is at least it")
     )
 
 
 def _slope(u: arb) -> arb:
     """Derivative of `_excess` in u = 1/theta."""
     z = (u + u * u) / 2
-    return -(1 - z).log() / (u * u) - (1 / u - 1) * (point(_HALF) + u) / (1 - z) + 1 / (3 - u)
+    return -(1 - z).log() / (u * u) - (1 / u - 1) * (point(HALF) + u) / (1 - z) + 1 / (3 - u)
 
 
 def _fix_power() -> Evidence:
@@ -73,16 +68,16 @@ def _fix_power() -> Evidence:
     z_of_u = (u + u**2) / 2
     excess = (1 / u - 1) * sp.log(1 - z_of_u) - sp.log((3 - u) / 4)
     slope = -sp.log(1 - z_of_u) / u**2 - (1 / u - 1) * (sp.Rational(1, 2) + u) / (1 - z_of_u) + 1 / (3 - u)
-    theta, n = sp.symbols("theta n", positive=True)
-    x = (1 + theta) / (2 * theta * n)
     return all_of(
-        identity(theta * x / 2 - (1 + theta) / (4 * n), "the right side is 1 - theta x / 2"),
+        identity(
+            "theta * (1 + theta) / (2 * theta * n) / 2 == (1 + theta) / (4 * n)", "the right side is 1 - theta x / 2"
+        ),
         identity(sp.simplify(sp.diff(excess, u) - slope), "F'"),
         lambda: decided(excess.subs(u, sp.Rational(1, 2)) == 0, what="F(1/2) = 0 (theta = 2, equality)"),
         lambda: prove_positive(_slope, {"u": ("3/10", "1/2")}, what="F' > 0, so F < 0 for 2 < theta <= 10/3"),
         identity((1 / u - 1) * z_of_u - (1 - u**2) / 2, "F <= -(1 - u^2)/2 - log((3 - u)/4) on (0, 1)"),
-        lambda: nonnegative(below + 1 / (3 - below), what="that bound grows with u on (0, 1)"),
-        lambda: positive(
+        nonnegative(below + 1 / (3 - below), "that bound grows with u on (0, 1)"),
+        positive(
             lambda: point(Fraction(91, 200)) + point(Fraction(27, 40)).log(),
             "it is negative at u = 3/10, so F < 0 below",
         ),
@@ -96,7 +91,7 @@ def _distance(theta: Fraction, n: int) -> tuple[arb, arb]:
     for size in range(1, 15):
         mass = mass * n / size
         left -= mass
-        total += mass * point(_law(theta, size)[0] - _HALF)
+        total += mass * point(_law(theta, size)[0] - HALF)
     scale = 1 - (-arb(n)).exp()
     return (total - left / 2) / scale, (total + left / 2) / scale
 
@@ -118,28 +113,25 @@ def _far(constant: Fraction = _CONSTANT) -> Predicate:
 
 def _verify_distance(constant: Fraction) -> Evidence:
     """``pi_bar(y0) - 1/2 >= theta / (constant n)`` for n >= max(theta, 3), theta >= 2."""
-    theta, n, t, a, b = sp.symbols("theta n t a b", positive=True)
-    g = (theta * t + t**theta) / (1 + theta)
-    x = (1 + theta) / (2 * theta * n)
-    bernoulli = theta / (1 + theta) * (1 - x) + (1 - theta * x) / (1 + theta)
+    slope = "diff((theta * t + t**theta) / (1 + theta), t) == (theta + theta * t**(theta - 1)) / (1 + theta)"
+    x = "(1 + theta) / (2 * theta * n)"
     search = searched(_far(constant), *[{"theta": th, "n": k} for th, k in ((2, 3), (3, 3), (2, 5))])
     return screened(
         search,
+        identity(slope, "g', which grows with t"),
         identity(
-            sp.simplify(sp.diff(g, t) - (theta + theta * t ** (theta - 1)) / (1 + theta)), "g', which grows with t"
+            f"theta / (1 + theta) * (1 - {x}) + (1 - theta * {x}) / (1 + theta) == 1 - 1 / n",
+            "g(1 - x) >= 1 - 1/n by Bernoulli's inequality",
         ),
-        identity(bernoulli - (1 - 1 / n), "g(1 - x) >= 1 - 1/n by Bernoulli's inequality"),
         _fix_power,
         _fix_equation23,
-        lambda: nonnegative(
-            (a + b) / a - (a + b + 1) / (a + 1), what="A / (A - b) falls in A, and A = 2 theta/(1+theta) < 2"
-        ),
+        nonnegative("(a + b) / a >= (a + b + 1) / (a + 1)", "A / (A - b) falls in A, and A = 2 theta/(1+theta) < 2"),
         lambda: prove_positive(
             lambda n: point(constant) * ((-arb(1)).exp() - (-n).exp()) - 16 + 4 / n,
             {"n": (3, 4)},
             what=f"{constant} (exp(-1) - exp(-n)) >= 16 - 2 theta / n, as theta >= 2",
         ),
-        lambda: positive(
+        positive(
             lambda: point(constant) * ((-arb(1)).exp() - (-arb(4)).exp()) - 16,
             f"{constant} (exp(-1) - exp(-n)) > 16 for n >= 4",
         ),

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from ledger.ledger import Claim, Evidence
 from ledger.proving.cases import Case, Cases, Predicate, grid, rows, walked
-from ledger.proving.deferred import sp
 from ledger.proving.domains import between
 from ledger.proving.records import proved, refuted
 from ledger.proving.tools import all_of, identity
@@ -45,10 +44,9 @@ def _threshold(sign: int = 1) -> Predicate:
 
 
 def _fix_threshold() -> Evidence:
-    low, extra, above = sp.symbols("tau d e", nonnegative=True)
     return all_of(
-        identity(((low + extra) + above - low) - (extra + above), "r = tau + d + e exceeds tau by d + e"),
-        lambda: nonnegative(extra + above, what="so a reward above the higher threshold is above the lower one"),
+        identity("((tau + d) + e) - tau == d + e", "r = tau + d + e exceeds tau by d + e"),
+        nonnegative("d + e", "so a reward above the higher threshold is above the lower one"),
     )
 
 
@@ -213,22 +211,10 @@ def _others(worse: tuple[str, ...] = (_LARGE_RSD, _PLAIN_SCORE)) -> Cases:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    refuted(
-        "SPECS-TAU",
-        _threshold(),
-        instead=_threshold(-1),
-        fix=_fix_threshold,
-        mutants={"reversed": partial(_threshold, -1)},
-    ),
-    refuted(
-        "SPECS-NOISE",
-        _noise(),
-        instead=_noise(wider=False),
-        fix=_fix_noise,
-        mutants={"positive": partial(_noise, wider=False)},
-    ),
+    refuted("SPECS-TAU", _threshold(), instead=_threshold(-1), fix=_fix_threshold),
+    refuted("SPECS-NOISE", _noise(), instead=_noise(wider=False), fix=_fix_noise),
     refuted("SPECS-NOISE2", _competitive(), fix=_fix_competitive, mutants={"8": partial(_competitive, "8")}),
-    refuted("SPECS-OBS2", _unharmed(), instead=_unharmed((8,)), mutants={"8": partial(_unharmed, (8,))}),
+    refuted("SPECS-OBS2", _unharmed(), instead=_unharmed((8,))),
     refuted("SPECS-GPQA", _gpqa(), fix=_fix_gpqa, mutants={"at all": partial(_gpqa, Fraction(1, 20))}),
     refuted("SPECS-NOTARGET", _no_target(), fix=_fix_no_target, mutants={"SPECS": partial(_no_target, "SPECS")}),
     refuted(

@@ -221,20 +221,8 @@ def _verify_comparable(below: str = "2", fewest: int = 17) -> Evidence:
 
 CLAIMS: tuple[Claim, ...] = (
     refuted("SPECS-TAB1", _saving(), fix=_fix_saving, mutants={"26%": partial(_saving, Fraction(26, 100))}),
-    refuted(
-        "SPECS-TAB2",
-        _repeats(),
-        instead=_repeats(_OTHER),
-        fix=_fix_tables,
-        mutants={"others": partial(_repeats, _OTHER)},
-    ),
-    refuted(
-        "SPECS-TAB1a",
-        _contains(),
-        instead=_contains(_REPEATED),
-        fix=_fix_contains,
-        mutants={"elsewhere": partial(_contains, _REPEATED)},
-    ),
+    refuted("SPECS-TAB2", _repeats(), instead=_repeats(_OTHER), fix=_fix_tables),
+    refuted("SPECS-TAB1a", _contains(), instead=_contains(_REPEATED), fix=_fix_contains),
     refuted(
         "SPECS-TAB1b",
         _faster(),

@@ -199,7 +199,7 @@ def test_short_questions_leave_contexts_as_they_are() -> None:
 
 def test_contexts_of_the_questions_are_timed(tmp_path: Path) -> None:
     """Engines are timed at contexts and prompts as long as those of the questions and answers."""
-    words = reached = 3000
+    words = reached = 1500
     short = MeasureOptions(batches=(1, 2), iterations=4, repeats=1, k2=1, rounds=3)
 
     async def calibrated(servers: list[OpenAIServer]) -> Profile:

@@ -182,12 +182,12 @@ TRUE_RISK = 0.15 * (1.0 - GRID)  # mean of 0.3 (1 - s) over s uniform above the 
 
 @pytest.mark.parametrize(("level", "delta"), [(0.05, 0.2), (0.08, 0.05)])
 def test_wrong_given_accepted_is_covered(level: float, delta: float) -> None:
-    failures, accepted = drawn(2000, 1500, seed=1)
+    failures, accepted = drawn(1000, 1500, seed=1)
     certified, _ = fixed_sequence(
         binomial_p_value(failures, accepted, level), delta, start_shares(accepted, level, delta)
     )
     violated = (certified & (level < TRUE_RISK)).any(axis=1)
-    assert_rate_at_most(int(violated.sum()), 2000, delta)
+    assert_rate_at_most(int(violated.sum()), 1000, delta)
     assert certified.any(axis=1).mean() > 0.5  # it does certify something, so the promise is not kept by silence
 
 
@@ -199,7 +199,7 @@ def clustered(rng: np.random.Generator, risk: float, n_answers: int) -> Decision
 
 def test_clusters_are_covered_by_answers_and_not_by_decisions() -> None:
     """The risk is just above the level, so that each certificate is an error; and 0.01 is certified nearly always."""
-    rng, draws = np.random.default_rng(3), 400
+    rng, draws = np.random.default_rng(3), 300
     world = [clustered(rng, 0.0801, 150) for _ in range(draws)]
 
     def certified(decisions: list[Decisions], sampling: Any) -> int:

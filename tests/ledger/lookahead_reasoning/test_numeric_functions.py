@@ -72,9 +72,9 @@ def _axis(name: str) -> tuple[float, ...]:
 
 
 def _points(names: tuple[str, ...]) -> list[dict[str, float]]:
-    """At most 80 points, spread over the grid of all values."""
+    """At most 40 points, spread over the grid of all values."""
     grid = [dict(zip(names, values, strict=True)) for values in itertools.product(*map(_axis, names))]
-    return grid[:: max(1, len(grid) // 80)]
+    return grid[:: max(1, len(grid) // 40)]
 
 
 @cache

@@ -67,10 +67,10 @@ def test_nonnegative_proves_refutes_and_admits() -> None:
     import sympy as sp
 
     a, b = sp.symbols("a b", nonnegative=True)
-    assert nonnegative(a * b + 1, what="x").verdict is Verdict.PROVED
-    assert nonnegative(a - b, what="x").verdict is Verdict.FALSE
+    assert nonnegative(a * b + 1, "x")().verdict is Verdict.PROVED
+    assert nonnegative(a - b, "x")().verdict is Verdict.FALSE
     # true, but not by signs of coefficients: it must not be called proved, nor refuted
-    assert nonnegative((a - b) ** 2, what="x").verdict is Verdict.OPEN
+    assert nonnegative((a - b) ** 2, "x")().verdict is Verdict.OPEN
 
 
 def test_agree_reports_the_first_failure() -> None:

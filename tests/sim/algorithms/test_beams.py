@@ -233,7 +233,7 @@ DRAFT_COST, TARGET_COST = C1 + SCORE, 1.0 + SCORE
 )
 def test_times_agree_with_the_closed_forms_within_standard_errors(name: str, knobs: dict[str, object]) -> None:
     """Answers are independent: mean seconds within 4.5 standard errors (6 cases: false alarm 4e-5)."""
-    alpha, width, n_steps, n = 0.3, 3, 20, 80
+    alpha, width, n_steps, n = 0.3, 3, 20, 60
     make, behaviour = method(name).build(width=width, **knobs), answers(alpha, n_steps)
     seconds = np.array([run_answer(make, behaviour.beam_answer(i), engines()).finished or 0.0 for i in range(n)])
     if name == "rsd-beams":

@@ -273,7 +273,7 @@ def test_long_answers_with_two_drafts_agree_with_the_closed_form(fallback: Fallb
 
 def test_false_accepts_and_corruption_agree_with_the_closed_forms() -> None:
     """Three means over independent answers within 4.5 standard errors: false alarm 2e-5 each."""
-    n_steps, n, wrong, wrong_target, corruption = 12, 1500, 0.1, 0.02, 0.6
+    n_steps, n, wrong, wrong_target, corruption = 12, 1000, 0.1, 0.02, 0.6
     quality = Quality(wrong_accepted=wrong, wrong_target=wrong_target, corruption=corruption)
     behaviour = long_answers(quality, n_steps)
     make = method("spec-reason").build()

@@ -87,8 +87,7 @@ def test_counts_outside_their_domain_are_refused(wrong: dict[str, int], said: st
         closed_loop(trial(), **{"concurrency": 1, "tokens": 1, **wrong})
 
 
-@pytest.mark.parametrize("rules", ["paper", "released-code"])
-@pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.parametrize(("rules", "counts"), [("paper", False), ("released-code", True)])
 def test_memory_does_not_grow_with_the_answers_that_have_ended(
     rules: str, counts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

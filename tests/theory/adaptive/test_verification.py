@@ -6,12 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refused
 
-from theory.adaptive.verification import (
-    best_budget,
-    least_that_pays,
-    survival,
-    verified,
-)
+from theory.adaptive.verification import best_budget, least_that_pays, survival, verified
 from theory.checks import FloatArray
 
 FIXED = (71.23, 51.70, 39.04, 30.51, 24.37, 20.00, 16.85, 14.41, 12.46, 10.94, 9.64, 8.56, 7.58, 6.67, 5.82, 4.98)

@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refused
 
-from theory.specs.beams import (
-    beam_speedup,
-    rsd_beams_speedup,
-    specs_generations,
-    specs_speedup,
-)
+from theory.specs.beams import beam_speedup, rsd_beams_speedup, specs_generations, specs_speedup
 from theory.step_methods import graded_speedup
 
 SWITCHES = ("once", "both-ways", "retry", "random", "never")

@@ -22,7 +22,7 @@ def target() -> LanguageModel:
 
 @pytest.fixture(scope="module")
 def texts(target: LanguageModel) -> list[Text]:
-    return read_texts(target, written_texts(target, brief_problems(3, 3, "training"), 3))
+    return read_texts(target, written_texts(target, brief_problems(2, 3, "training"), 3))
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,7 @@ from calibrate import pair
 from calibrate.pair.task import apply_operation, parse_question
 from calibrate.pair.wording import MONTHS, parse_step
 from workshop.training.batches import collate, encode
-from workshop.training.examples import (
-    drill_example,
-    recall_example,
-    writing_examples,
-)
+from workshop.training.examples import drill_example, recall_example, writing_examples
 from workshop.training.model import Shape, build_network, deepen, save_network
 from workshop.training.recipes import TARGET, Phase, Recipe
 from workshop.training.rendering import problem_stream

@@ -23,6 +23,7 @@ def timed(true: Any, n: int = 40, noise: float = 0.2, seed: int = 0) -> tuple[An
     return own, question * rng.lognormal(0.0, noise, n)
 
 
+@settings(max_examples=30)
 @given(speedups, seeds)
 def test_correlations_are_those_of_scipy(true: list[float], seed: int) -> None:
     x = np.asarray(true)
@@ -35,7 +36,7 @@ def test_correlations_are_those_of_scipy(true: list[float], seed: int) -> None:
                 assert found == pytest.approx(theirs(x, row).statistic, abs=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(speedups, seeds)
 def test_figures_are_those_of_brute_force(predicted: list[float], seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -84,13 +85,13 @@ def test_a_constant_ranks_nothing_and_chooses_anything() -> None:
 def test_the_regrets_interval_holds(true: list[float], predicted: list[float], regret: float) -> None:
     """Rows as fast as the chosen one have no regret, however large the measured one; and a regret of 10 %.
 
-    Of 100 worlds at most 5 % may leave [low, high]: more than 13 come by chance with probability below 1e-3.
+    Of 60 worlds at most 5 % may leave [low, high]: more than 9 come by chance with probability below 1e-3.
     """
     missed = 0
-    for seed in range(100):
+    for seed in range(60):
         found = skill(predicted, resampled(*timed(true, seed=seed))).regret
         missed += not found.low <= regret <= found.high
-    assert missed <= 13
+    assert missed <= 9
 
 
 def test_the_correlations_interval_holds_for_the_true_speedups() -> None:

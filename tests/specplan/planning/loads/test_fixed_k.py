@@ -108,9 +108,7 @@ def test_tables_that_overlap_or_leave_gaps_are_one_line(table: str, told: str) -
 
 
 test_settings_outside_their_range_are_refused = refused(
-    lambda wrong: deployment(**wrong),
-    ({"k": 0}, r"k=0 must be an integer in \[1, 32\]"),
-    ({"k": 33}, "k=33 must be"),
+    lambda wrong: deployment(**wrong), ({"k": 0}, r"k=0 must be an integer in \[1, 32\]"), ({"k": 33}, "k=33 must be")
 )
 
 
@@ -145,13 +143,7 @@ def test_methods_that_are_far_behind_were_compared() -> None:
 
 
 LEFT_OUT = dict.fromkeys((*DEPLOYMENT, *LOADS, "gpu"))
-SPARSE = {
-    "target": "deepseek-ai/DeepSeek-V3.2",
-    "gpus": 8,
-    "tp": 8,
-    "concurrency": "1",
-    "no_curve": True,
-}
+SPARSE = {"target": "deepseek-ai/DeepSeek-V3.2", "gpus": 8, "tp": 8, "concurrency": "1", "no_curve": True}
 
 
 @pytest.mark.parametrize(

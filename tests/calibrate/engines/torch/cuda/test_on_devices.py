@@ -78,7 +78,7 @@ def test_texts_are_those_of_unpadded_passes_on_a_cpu(method, temperature, device
     results = []
     for where, padded in (("cpu", False), (device.type, True)):
         batch = engine(where, padded=padded, speculation=speculation)
-        jobs = answered(batch, *questions(6, 24, speculation, temperature))
+        jobs = answered(batch, *questions(6, 16, speculation, temperature))
         results.append([(one.tokens, one.finish, one.passes) for one in jobs])
     assert results[0] == results[1]
 
