@@ -180,7 +180,7 @@ class FromNames(Simulator):
         return self._lives(answers, _ENDS_OF_STEPS) if option.configuration.spec.drafts_steps else None
 
     def _lives(self, answers: int, least: Mapping[str, Any]) -> Window:
-        return Window.of_lives(answers, self.answer_tokens, **least)
+        return Window.of_lives(answers, self.answer_tokens, in_step=not self.deployment.answer_spread, **least)
 
     def reported(self, option: Option, plain: Option, answers: int) -> tuple[Estimate, Estimate]:
         """Return gain and tokens per second.
@@ -270,11 +270,13 @@ def limits_of(deployment: Deployment, option: Option, answers: int) -> ServingLi
     places = sequences_for(deployment, option.configuration, answers)
     if deployment.engine.reserving:
         places = min(places, math.floor(fit / context) * option.configuration.most_sequences)
-    # SGLang's chunks of prompts are passes of their own, from which what decodes takes no rows
-    batched = ServingLimits().max_batched_tokens + (math.ceil(places * rows) if deployment.engine.apart else 0)
     # `considered` made sure that one answer fits
     return ServingLimits(
-        max_batched_tokens=batched, max_sequences=places, cache_tokens=max(fit, context + SLACK), rows=rows
+        max_batched_tokens=deployment.engine.chunk(deployment.gpu.sheet.memory),
+        max_sequences=places,
+        cache_tokens=max(fit, context + SLACK),
+        rows=rows,
+        apart=deployment.engine.apart,
     )
 
 
