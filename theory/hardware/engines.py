@@ -190,8 +190,8 @@ _VERIFIED_S: Final = 2.2e-5
 passes of drafts without time of their own."""
 _TREE_S: Final = 1.0e-3
 _UNHIDDEN_S: Final = 1.1e-4
-"""Rounds of Qwen3-8B with DFlash on one B200 with and without "Spec V2", 1 and 32 answers at once: 7.1 and 7.5, 16.8 and
-21.4 ms (sgl-project/sglang#20547); 5.5 and 7.5, 13.5 and 18.2 (#23000)."""
+"""Rounds of Qwen3-8B with DFlash on one B200 with and without "Spec V2", 1 and 32 answers at once: 7.1 and 7.5, 16.8
+and 21.4 ms (sgl-project/sglang#20547); 5.5 and 7.5, 13.5 and 18.2 (#23000)."""
 
 _vllm = partial(
     EngineConstants, name="vllm", narrow_cache=1.23, verified_s=_VERIFIED_S, drafts_found=True, tree_s=_TREE_S

@@ -173,14 +173,17 @@ class FromNames(Simulator):
         """Return a window of steps, or of whole answers; see `Simulator`."""
         if option.configuration.spec.drafts_steps:
             return Window.of_steps(answers)
-        return self._lives(answers, _REPORT if first == REPORT else _CHOICE)
+        return self._lives(option, answers, _REPORT if first == REPORT else _CHOICE)
 
     def window_of_ends(self, option: Option, answers: int) -> Window | None:
         """Return a longer window for steps; see `Simulator`."""
-        return self._lives(answers, _ENDS_OF_STEPS) if option.configuration.spec.drafts_steps else None
+        return self._lives(option, answers, _ENDS_OF_STEPS) if option.configuration.spec.drafts_steps else None
 
-    def _lives(self, answers: int, least: Mapping[str, Any]) -> Window:
-        return Window.of_lives(answers, self.answer_tokens, in_step=not self.deployment.answer_spread, **least)
+    def _lives(self, option: Option, answers: int, least: Mapping[str, Any]) -> Window:
+        """A window of whole answers; those of one length that all have places begin and end together."""
+        limits, equal = self._limits(option, answers), not self.deployment.answer_spread
+        have_places = answers <= limits.most_sequences and answers * self.deployment.context <= limits.cache_tokens
+        return Window.of_lives(answers, self.answer_tokens, in_step=equal and have_places, **least)
 
     def reported(self, option: Option, plain: Option, answers: int) -> tuple[Estimate, Estimate]:
         """Return gain and tokens per second.
