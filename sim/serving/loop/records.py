@@ -41,7 +41,7 @@ class Rules(NamedTuple):
     rows: float
     """Rows of a sequence that decodes."""
     apart: bool
-    """Whether those are for prompts alone, while decoding stops."""
+    """Whether prompts have them all, while decoding stops."""
     request_s: float
     waking_s: float
     least: float
