@@ -192,7 +192,7 @@ class ServingEngine(BatchEngine):
         """End the iteration that is over, start the next, and return the requests that ended."""
         if not self._is_reading:
             self._progress = float(self._boundary)
-        elif self.limits.chunked:
+        elif not self.limits.apart:
             self._progress = round(self._progress) + 1.0
         self._is_reading = False
         self.cache.grow(self._growth * (self._progress - self._grown_at))
@@ -317,13 +317,7 @@ class ServingEngine(BatchEngine):
             self._go_on_decoding()
             return
         self._is_reading = True
-        if not self.limits.chunked:
-            first = self._reading[0]
-            self._chunks = [(first, first.to_read)]
-            self._prefill_left = self._mixed_seconds(0, 0.0, first.to_read, first.depth - first.to_read)
-            return
-        left = max(self.limits.max_batched_tokens - math.ceil(self.limits.rows * self._batch), 1)
-        read = depths = 0.0
+        left, read, depths = self.limits.room(self._batch), 0.0, 0.0
         for request in self._reading:
             tokens = min(request.to_read, left - read)
             if tokens <= 0.0 < request.to_read:
@@ -331,7 +325,8 @@ class ServingEngine(BatchEngine):
             self._chunks.append((request, tokens))
             read += tokens
             depths += tokens * max(request.depth - request.to_read, 0.0)
-        self._prefill_left = self._mixed_seconds(self._batch, self._context, read, depths / read if read else 0.0)
+        batch, context = (0, 0.0) if self.limits.apart else (self._batch, self._context)
+        self._prefill_left = self._mixed_seconds(batch, context, read, depths / read if read else 0.0)
 
     def _mixed_seconds(self, batch: int, context: float, read: float, depth: float) -> float:
         # Where all text is cached, one token is computed all the same: a prefill of none.

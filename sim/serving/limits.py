@@ -116,20 +116,25 @@ class ServingLimits:
     """Bounds of an engine, as vLLM has them."""
 
     max_batched_tokens: int = 8192
-    """Rows of an iteration at most, >= 1: decoding sequences come first, prompts are cut to what is left."""
+    """Rows of an iteration at most, >= 1: prompts are cut to what decoding sequences leave."""
     max_sequences: int = 256
     """Sequences in an iteration at most, >= 1."""
     cache_tokens: float = math.inf
     """Tokens whose keys and values fit, > 0."""
     rows: float = 1.0
     """Rows of a decoding sequence in an iteration, >= 1: more than one with token-level speculation."""
-    chunked: bool = True
-    """Whether prompts share iterations with decoding; else decoding stops while one prompt at a time is read whole."""
+    apart: bool = False
+    """Whether decoding stops while prompts are read, in iterations of their own, as in SGLang; else they share them."""
 
     @property
     def most_sequences(self) -> int:
         """Sequences in an iteration at most, by their number and by their rows."""
-        return max(min(self.max_sequences, math.floor(self.max_batched_tokens / self.rows)), 1)
+        most = self.max_sequences
+        return most if self.apart else max(min(most, math.floor(self.max_batched_tokens / self.rows)), 1)
+
+    def room(self, batch: float) -> float:
+        """Return the rows that an iteration has for prompts while so many sequences decode, >= 1."""
+        return max(self.max_batched_tokens - (0 if self.apart else math.ceil(self.rows * batch)), 1)
 
     def __post_init__(self) -> None:
         for name in ("max_batched_tokens", "max_sequences"):

@@ -1,6 +1,7 @@
 """A load, simulated until its estimates have the standard error that is wanted.
 
-A closed loop is run in *replications*: short runs on other answers, each of which meets its first answers under way.
+A closed loop is run in *replications*: short runs on other answers, each of which meets its first answers under way
+(or begins them all at once).
 They are independent, so that the spread between them gives the standard error of their mean, however correlated what
 happens within one is. Two loops are compared by replications of the same numbers, which meet the same answers. What has
 been chosen for being fastest is run again, in replications that had no part in the choice.
@@ -82,6 +83,9 @@ class Window:
     """Tokens that are written in it, >= 1."""
     warmup: int
     """Tokens before it, >= 0."""
+    in_step: bool = False
+    """Whether all answers begin at once, as those of a benchmark do, instead of being met in the middle of their lives:
+    what is of one length ends at once, too, and its prompts wait for each other for ever."""
 
     @classmethod
     def of_steps(cls, concurrency: int) -> Self:
@@ -89,10 +93,13 @@ class Window:
         return cls(tokens=max(_STEPS_EACH * concurrency, _LEAST_STEPS), warmup=_STEPS_WARMUP * concurrency)
 
     @classmethod
-    def of_lives(cls, concurrency: int, answer_tokens: float, *, lives: float, answers: int) -> Self:
+    def of_lives(
+        cls, concurrency: int, answer_tokens: float, *, lives: float, answers: int, in_step: bool = False
+    ) -> Self:
         """Return a window in which all places end so many answers on average, and so many end in all, at least."""
-        life = answer_tokens * concurrency
-        return cls(tokens=round(life * max(lives, answers / concurrency)), warmup=round(life * _LIVES_WARMUP))
+        life, lives = answer_tokens * concurrency, max(lives, answers / concurrency)
+        lives = math.ceil(lives) if in_step else lives  # a life has its prompts at its beginning
+        return cls(tokens=round(life * lives), warmup=round(life * _LIVES_WARMUP), in_step=in_step)
 
 
 @dataclass(slots=True)
@@ -124,7 +131,7 @@ class LoadRun:
                 concurrency=self.concurrency,
                 tokens=self.window.warmup + self.window.tokens,
                 warmup_tokens=self.window.warmup,
-                met_under_way=True,
+                met_under_way=not self.window.in_step,
                 whole_rounds=True,
                 first=(self.first + len(self.loads)) * _APART,
                 counts=self.counts,

@@ -55,11 +55,13 @@ def mean_rate(cost: ServingCost, limits: ServingLimits, sizes: Drawn, passes: Ve
     beyond = sum(n * (n - 1) * share for n, share in enumerate(passes.pmf, 1)) / (2.0 * passes.tokens)  # its end
     iterations = (tokens - 1.0 + beyond) / passes.tokens
     prompt = sizes.prompt_tokens
-    room = max(limits.max_batched_tokens - round(limits.rows * batch), 1)
+    room = limits.room(batch)
     reading = max(prompt / room, 1.0)  # iterations in which an answer's prompt is read
     shared = max((iterations + reading) / batch, prompt / room)  # iterations per answer
     mixed = min(reading, shared)  # those of them that read
     decoding = batch - 1 if mixed < shared else round(iterations / shared)
+    if limits.apart:
+        shared, mixed, decoding = iterations / batch + reading, reading, 0
     with_prompt = cost.mixed(decoding, decoding * context, prompt / mixed, 0.0)
     seconds = mixed * with_prompt + (shared - mixed) * cost.iteration(batch, batch * context)  # of the engine, each
     waiting = cost.request_s if batch == answers else 0.0

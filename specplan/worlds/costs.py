@@ -16,11 +16,17 @@ from theory.hardware.passes import PassModel
 from theory.hardware.rounds import Round
 from theory.hardware.work import Work
 
-__all__ = ["REQUEST_S", "Contexts", "MixedCost", "ModelCost", "RoundCost"]
+__all__ = ["CLIENT_S", "REQUEST_S", "WORD_S", "Contexts", "MixedCost", "ModelCost", "RoundCost"]
 
 REQUEST_S: Final = 0.002
-"""Latency of a request outside the iterations, s: a step of Qwen3-32B on two H100 takes 6 ms besides its tokens, of
-which about 4 ms are the iteration that reads its few new tokens."""
+"""Latency of a request outside the iterations, in the engine's own process, s: a step of Qwen3-32B on two H100 takes
+6 ms besides its tokens, of which about 4 ms are the iteration that reads its few new tokens."""
+CLIENT_S: Final = 0.008
+"""The same of a request over HTTP after a prompt of few tokens, s: first tokens of vLLM in aiconfigurator's table of
+served rows (464 of three models, by least squares: 8.0 ms) and of Llama-3.1-8B on A100 (190 tokens: 8.6 ms)."""
+WORD_S: Final = 8e-7
+"""What a token of the prompt adds to it (text to tokens, transport), s: after 8,192 tokens first tokens of three dense
+models in SGLang come 14 to 15 ms later than operators and a share of their time explain, on H200 and on B200."""
 _PROMPT_SIZES: Final[tuple[int, ...]] = (0, *(2**i for i in range(18)))
 
 
@@ -43,7 +49,6 @@ class _Joining(ABC):
 
     __slots__ = ()
     joins = 0.0, 1.0
-    request_s = REQUEST_S
 
     @abstractmethod
     def iteration(self, batch: int, context: float) -> float:
@@ -70,12 +75,14 @@ class ModelCost(_Joining):
     ----------
     rows : new tokens of a decoding sequence in an iteration, >= 1: more than one verifies drafts.
     makes_room : whether drafts are left out where prompts are read, so that no iteration leaves the graphs for them.
+    request_s : latency of a request outside the iterations, s.
     """
 
     model: PassModel
     contexts: Contexts
     rows: float = 1.0
     makes_room: bool = False
+    request_s: float = REQUEST_S
     _plain: dict[int, tuple[float, float]] = field(init=False, repr=False, default_factory=dict)
     _reading: dict[tuple[int, int], float] = field(init=False, repr=False, default_factory=dict)
 
@@ -139,6 +146,11 @@ class RoundCost(_Joining):
     factor: float = 1.0
     _drafting: dict[int, tuple[float, float]] = field(init=False, repr=False, default_factory=dict)
 
+    @property
+    def request_s(self) -> float:
+        """Latency of a request outside the rounds, s."""
+        return self.target.request_s
+
     def iteration(self, batch: int, context: float) -> float:
         """Seconds of a round."""
         if batch not in self._drafting:
@@ -164,6 +176,11 @@ class MixedCost(_Joining):
     """
 
     parts: tuple[tuple[float, ModelCost | RoundCost], ...]
+
+    @property
+    def request_s(self) -> float:
+        """Latency of a request outside the iterations, s."""
+        return self.parts[0][1].request_s
 
     def iteration(self, batch: int, context: float) -> float:
         """Mean seconds of an iteration."""

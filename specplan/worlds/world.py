@@ -30,7 +30,7 @@ from sim.trial import Trial
 from specplan.worlds.arrangements import Split, parallel_of
 from specplan.worlds.beliefs import CONFIDENCE, LONG_PROMPTS, STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE, Beliefs
 from specplan.worlds.configs.blocks import CHAINED_RANK
-from specplan.worlds.costs import Contexts, MixedCost, ModelCost, RoundCost
+from specplan.worlds.costs import CLIENT_S, REQUEST_S, WORD_S, Contexts, MixedCost, ModelCost, RoundCost
 from specplan.worlds.drafters.naming import drafter_name, drafting_model
 from specplan.worlds.measured_operators import with_operators
 from specplan.worlds.sizes import Drawn, Sizes, longest_answer
@@ -113,12 +113,17 @@ class World:
     def round_cost(self, configuration: Configuration, split: Split) -> ModelCost | RoundCost:
         """What an iteration of the target costs, drafting of tokens included."""
         rows, token, chooses = round(self.passes(configuration).rows, 2), configuration.token, configuration.least > 0.0
-        target = self.cost(self.deployment.target, split, rows=rows, token=token, makes_room=chooses)
+        # a client asks for whole answers, and who writes steps asks in the engine's process
+        client = CLIENT_S + WORD_S * self.deployment.prompt_tokens
+        request_s = REQUEST_S if configuration.spec.drafts_steps else client
+        target = self.cost(
+            self.deployment.target, split, rows=rows, token=token, makes_room=chooses, request_s=request_s
+        )
         if configuration.token is None:
             return target
         maker = target.model.gpu.name.partition(" ")[0]
         factor = CHOOSING[maker] if chooses else 1.0
-        key = "rounds", configuration.token, split, configuration.k2, target.rows, factor
+        key = "rounds", configuration.token, split, configuration.k2, target.rows, factor, request_s
         if key not in self._rounds:
             drafting = configuration.token, split
             if drafting not in self._drafting:
@@ -191,15 +196,16 @@ class World:
         rows: float = 1.0,
         token: str | None = None,
         makes_room: bool = False,
+        request_s: float = REQUEST_S,
     ) -> ModelCost:
         """What iterations of a model cost, see `ModelCost`; ``token``: the method whose drafts they verify."""
-        key = model.name, split, rows, token, makes_room
+        key = model.name, split, rows, token, makes_room, request_s
         if key not in self._costs:
             deployment = self.deployment
             passes, _ = passes_of(deployment, model, split)
             verifying = passes if token is None else replace(passes, engine=passes.engine.verifying(token))
             contexts = Contexts(first=float(deployment.prompt_tokens), last=float(deployment.context))
-            self._costs[key] = ModelCost(verifying, contexts, rows, makes_room)
+            self._costs[key] = ModelCost(verifying, contexts, rows, makes_room, request_s)
         return self._costs[key]
 
     def _engines(

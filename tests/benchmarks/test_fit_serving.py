@@ -40,7 +40,8 @@ def left_out(table: fit.Times) -> np.ndarray:
 @pytest.mark.slow
 def test_the_committed_engines_are_those_of_the_fit(table: fit.Times) -> None:
     fitted = fit.constants(table)
-    assert {" ".join(name.split()[:2]) for name in fitted} == {" ".join(key) for key in ENGINES}
+    later = {("trtllm", "1.4.0"), ("sglang", "0.5.11")}  # which differ from those before by what no row tells
+    assert {" ".join(name.split()[:2]) for name in fitted} == {" ".join(key) for key in ENGINES if key not in later}
     for name, values in fitted.items():
         engine = ENGINES[tuple(name.split()[:2])]
         share = engine.blackwell if name.endswith("Blackwell") else 1.0

@@ -38,7 +38,7 @@ class RandomLoad:
     spread: float
     cache: float
     """Tokens of the target's cache / tokens of its longest text."""
-    chunked: bool
+    apart: bool
     accepted: float
     """Probability that a token or a step of a draft is accepted."""
     seed: int
@@ -83,7 +83,7 @@ class RandomLoad:
             base_s=0.02, sequence_s=0.0005, context_s=1e-7, prefill_s=0.002, prefill_token_s=2e-5, request_s=0.003
         )
         longest = self.prompt + 12 * self.answer
-        limits = ServingLimits(max_sequences=1024, cache_tokens=self.cache * longest, chunked=self.chunked)
+        limits = ServingLimits(max_sequences=1024, cache_tokens=self.cache * longest, apart=self.apart)
         target = ServingEngine(Joined(cost, ADDED), limits=limits)
         small = LinearCost(base_s=0.004, sequence_s=0.0001, prefill_s=0.001, prefill_token_s=2e-6)
         return {TARGET: target, "draft": ServingEngine(Joined(small, ADDED), Device()), "judge": target}
@@ -105,7 +105,7 @@ def random_load(number: int) -> RandomLoad:
         answer=round(math.exp(rng.uniform(math.log(45.0), math.log(600.0 if whole else 150.0)))),
         spread=float(rng.choice([0.0, 0.4, 0.8])),
         cache=float(rng.choice([1.5, 6.0, 40.0, math.inf])),
-        chunked=bool(rng.random() < 0.8),
+        apart=bool(rng.random() >= 0.8),
         accepted=float(rng.uniform(0.1, 0.95)),
         seed=number,
     )

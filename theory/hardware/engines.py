@@ -13,15 +13,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Final, Literal, TypedDict
+from typing import Any, Final, Literal
 
 from theory.errors import ParameterError
+from theory.hardware.mixers.states import Recurrent
+from theory.hardware.shapes import Shape
 
 __all__ = [
     "BLACKWELL",
     "ENGINES",
     "EngineConstants",
-    "Kernels",
     "Launches",
     "engine_named",
     "is_priced",
@@ -30,13 +31,6 @@ __all__ = [
 
 BLACKWELL: Final = frozenset({"NVIDIA B200 SXM", "NVIDIA B300 SXM", "NVIDIA GB200", "NVIDIA GB300"})
 """Data-centre GPUs of the Blackwell generation: newer than the engines' tables of tuned kernels for experts."""
-
-
-class Kernels(TypedDict):
-    """What differs between the operators of engines on a GPU."""
-
-    fused: bool
-    narrow: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +59,7 @@ class EngineConstants:
     mixtures: frozenset[str] = frozenset()
     """Architectures of mixtures that tell them; empty: others are not slower."""
     until: str = ""
-    """Latest release series that was measured; empty for all but an engine's last entry."""
+    """Latest release series that was measured; empty for all but an engine's last entry with rows."""
     norm_s: float
     """Per normalisation of a dense layer, with what else stands between operators (activations, gaps between kernels),
     s; 0 where compiled graphs hide it."""
@@ -76,9 +70,8 @@ class EngineConstants:
     recurrent_s: float = 0.0
     """Per layer with a state and iteration, beyond its operators, s: such layers stood outside graphs at first."""
     waiting_s: float = 0.0
-    """Per iteration of a model whose states keep the engine from scheduling ahead, s: SGLang's cache of prefixes does
-    with gated delta nets, Mamba, and short convolutions without experts (``_handle_mamba_radix_cache`` of its
-    server_args.py); the host's time then adds to the GPU's."""
+    """Per iteration of a model whose states keep the engine from scheduling ahead (`waiting`), s: the host's time then
+    adds to the GPU's."""
     recurrent_prompt_s: float = 0.0
     """The same in an iteration that reads a prompt, besides, s."""
     states: float = 0.0
@@ -109,11 +102,13 @@ class EngineConstants:
     """Whether the cache takes the engine's share of what weights and work leave of a GPU's memory, not of all of it."""
     reserving: bool = False
     """Whether an answer starts only where the cache holds it to its end, so that none is sent away."""
-    whole_windows: bool = False
-    """Whether layers with a window keep all tokens in the cache: in TensorRT-LLM up to 1.3 where
-    ``max_attention_window`` is not set (features/kvcache.md; later models come with their windows)."""
+    windowed: frozenset[str] | None = None
+    """Architectures whose layers with a window keep no more tokens than it in the cache; None: all. In TensorRT-LLM
+    those that come with their ``max_attention_window``, which plans do not set (features/kvcache.md)."""
     apart: bool = False
-    """Whether prompts are read in passes of their own, between those in which others decode."""
+    """Whether prompts are read in passes of their own, while nothing decodes."""
+    chunks: tuple[tuple[float, int], ...] = ((math.inf, 8192),)
+    """Rows of a pass at most, by the GPU memory up to which they hold, MiB."""
     balanced: bool = False
     """Whether copies of attention wait for each other's prompts, so that all read alike; else one reads a prompt, and
     the others' tokens wait for it."""
@@ -137,6 +132,8 @@ class EngineConstants:
     kernel that lays each expert's rows out in blocks of 128 leaves room for 127 more, and passes over all of it."""
     round_s: float = 0.0
     """Per round of speculation beyond its passes (rejection, bookkeeping, starting the drafter), s."""
+    unhidden_s: float = 0.0
+    """Per sequence and round where the engine does not schedule ahead of the GPU while it speculates, s."""
     draft_pass_s: float = 0.0
     """Between two passes of a draft, s; 0 where they are in graphs."""
     drafts_found: bool = False
@@ -155,14 +152,32 @@ class EngineConstants:
         """Return whether a mixture of an architecture may be slower than those that tell the constants."""
         return bool(self.mixtures) and architecture not in self.mixtures
 
+    def keeps_windows_whole(self, architecture: str) -> bool:
+        """Return whether an architecture's layers with a window keep all tokens in the cache."""
+        return self.windowed is not None and architecture not in self.windowed
+
     def kept_states(self, round_tokens: int) -> float:
         """Return the copies of its layers' states that a sequence keeps, [-], with so many tokens a round, 0: plain."""
         return max(1.0, self.states + round_tokens)
 
-    def kernels(self, gpu: str) -> Kernels:
+    def kernels(self, gpu: str) -> dict[str, Any]:
         """Return how the engine's kernels on a GPU differ, as `theory.hardware.sources.FittedOperators` takes it."""
         fused = self.fused_sums == "all" or (self.fused_sums == "Blackwell" and gpu in BLACKWELL)
         return {"fused": fused, "narrow": self.narrow_cache if gpu.startswith(("NVIDIA H", "NVIDIA GH")) else 1.0}
+
+    def chunk(self, memory: float) -> int:
+        """Return the rows of a pass at most on a GPU with so many bytes of memory."""
+        return next(rows for most, rows in self.chunks if memory < most * 2.0**20)
+
+    def waiting(self, shape: Shape) -> float:
+        """Return what an iteration takes more where a model's states keep the engine from scheduling ahead, s.
+
+        SGLang's cache of prefixes does with gated delta nets, Mamba, and short convolutions without experts
+        (``_handle_mamba_radix_cache`` of its server_args.py).
+        """
+        kinds = {group.attention.kind for group in shape.layers if isinstance(group.attention, Recurrent)}
+        waits = kinds - {"kda", "lightning"} and not (shape.has_experts and kinds == {"convolution"})
+        return self.waiting_s if waits else 0.0
 
     @property
     def drafting(self) -> EngineConstants:
@@ -174,6 +189,9 @@ _VERIFIED_S: Final = 2.2e-5
 """Fitted to vLLM 0.24.0 on A100, and taken for its other versions and TensorRT-LLM; so are, but for 0.11.1, rounds and
 passes of drafts without time of their own."""
 _TREE_S: Final = 1.0e-3
+_UNHIDDEN_S: Final = 1.1e-4
+"""Rounds of Qwen3-8B with DFlash on one B200 with and without "Spec V2", 1 and 32 answers at once: 7.1 and 7.5, 16.8
+and 21.4 ms (sgl-project/sglang#20547); 5.5 and 7.5, 13.5 and 18.2 (#23000)."""
 
 _vllm = partial(
     EngineConstants, name="vllm", narrow_cache=1.23, verified_s=_VERIFIED_S, drafts_found=True, tree_s=_TREE_S
@@ -185,7 +203,7 @@ _trtllm = partial(
     balanced=True,
     of_free=True,
     reserving=True,
-    whole_windows=True,
+    windowed=frozenset(),
     fused_sums="all",
     narrow_cache=0.87,
     moved_states=4.0,
@@ -210,6 +228,8 @@ _sglang = partial(
     # not told apart by batches of up to 8, and more than nothing: else speculation would gain at any batch
     verified_s=1e-5,
     apart=True,
+    # ``_handle_gpu_memory_settings`` of its server_args.py
+    chunks=((35 * 1024, 2048), (60 * 1024, 4096), (160 * 1024, 8192), (math.inf, 16384)),
     round_s=9.2e-4,
     draft_pass_s=5.05e-5,
     tree_s=_TREE_S,
@@ -220,6 +240,15 @@ _sglang = partial(
     # of 129 to 2,049 that take the same). More than 0.5 ms in dense layers would slow Llama-3.1-8B in aiconfigurator's
     # table; Qwen3-4B with SGLang's kernels takes 0.46 (wejoncy/sfllm#46). Builds since 0.5.10 have graphs for some.
     launches=Launches(attention=5.0e-4, latent=1.0e-3, sparse=1.0e-3, states=1.4e-3, experts=5.0e-4),
+)
+_TRTLLM_12: Final = _trtllm(
+    version="1.2.0",
+    until="1.3",
+    norm_s=1.02e-5,
+    expert_norm_s=2.61e-5,
+    blackwell=0.17,
+    sequence_s=5.2e-6,
+    ungraphed_s=8.0e-3,
 )
 _MIXTURES: Final = frozenset({"bailing_moe_v2", "deepseek_v3", "kimi_k2", "llama4_text", "qwen3_moe"})
 """Of SpecBundle and aiconfigurator's table."""
@@ -264,24 +293,26 @@ _PRICED: Final = (
     _trtllm(version="1.0.0", norm_s=1.02e-5, expert_norm_s=1.02e-5, sequence_s=4.7e-6, ungraphed_s=9.1e-3),
     # Dense layers are those of 1.0.0. On Hopper fitted to rows that do not say their version; what a sequence
     # and a pass outside graphs take there is Blackwell's.
-    _trtllm(
-        version="1.2.0",
-        until="1.3",
-        norm_s=1.02e-5,
-        expert_norm_s=2.61e-5,
-        blackwell=0.17,
-        sequence_s=5.2e-6,
-        ungraphed_s=8.0e-3,
+    _TRTLLM_12,
+    # not measured: its models come with their windows, Llama 4 does not
+    replace(
+        _TRTLLM_12,
+        version="1.4.0",
+        until="",
+        windowed=frozenset({"gpt_oss", "gemma2", "gemma3_text", "gemma4", "gemma4_text", "gemma4_unified"}),
     ),
     # Fitted to tokens per second of four mixtures in bf16 on B200 in versions 0.5.6 and 0.5.8 (SGLang's cookbook); what
     # Llama-3.1-8B (0.5.6) and DeepSeek-R1 tell is below. Their sums were not fused yet but DeepSeek's and gpt-oss's.
     _sglang(
         version="0.5.6",
         general_s=6.0e-5,
+        unhidden_s=_UNHIDDEN_S,
         mixtures=_MIXTURES | {"glm4_moe", "gpt_oss", "qwen3_next"},
     ),
     # experts in bf16 have TensorRT-LLM's kernels there
-    _sglang(version="0.5.9", until="0.5", fused_sums="Blackwell", mixtures=_MIXTURES),
+    _sglang(version="0.5.9", until="0.5", fused_sums="Blackwell", mixtures=_MIXTURES, unhidden_s=_UNHIDDEN_S),
+    # "Spec V2" by default (sgl-project/sglang#21062)
+    _sglang(version="0.5.11", fused_sums="Blackwell", mixtures=_MIXTURES),
 )
 ENGINES: Final[Mapping[tuple[str, str], EngineConstants]] = MappingProxyType(
     {(one.name, one.version): one for one in _PRICED}
@@ -308,7 +339,8 @@ def engine_named(name: str, version: str | None = None) -> EngineConstants:
         priced, newest = ", ".join(one.version for _, one in sorted(known.items())), known[max(known)]
         rule = f"has no known times: known are {priced} and later; without a version, {newest.version}"
         raise ParameterError(f"{newest.name} version", version, rule)
-    return nearest_engine(name, version or "")
+    later = not version or version.startswith("nightly")
+    return known[max(known)] if later else nearest_engine(name, str(version))
 
 
 def is_priced(name: str, version: str) -> bool:
@@ -321,7 +353,7 @@ def is_priced(name: str, version: str) -> bool:
     known = _versions(name)
     if version.startswith("nightly"):
         return True
-    requested, until = _numbers(version), known[max(known)].until
+    requested, until = _numbers(version), next(one.until for one in known.values() if one.until)
     *first, last = (_numbers(until) or ())[: until.count(".") + 1]  # 0.24 ends before 0.25
     return requested is not None and min(known) <= requested < (*first, last + 1)
 
@@ -340,7 +372,7 @@ def nearest_engine(name: str, version: str) -> EngineConstants:
     """
     known = _versions(name)
     if not version or version.startswith("nightly"):
-        return known[max(known)]
+        return next(one for one in known.values() if one.until)
     requested = _numbers(version) or min(known)
     return known[max((one for one in known if one <= requested), default=min(known))]
 

@@ -157,8 +157,8 @@ class PassModel:
             group.count * each[isinstance(group.feed_forward, Experts)] * (0.5 if group.feed_forward is None else 1.0)
             for group in self.shape.layers
         )
-        waiting = self.engine.waiting_s if _keeps_waiting(self.shape) else 0.0
-        return self.shape.norms * layers * (self.engine.blackwell if self.gpu.name in BLACKWELL else 1.0) + waiting
+        share = self.engine.blackwell if self.gpu.name in BLACKWELL else 1.0
+        return self.shape.norms * layers * share + self.engine.waiting(self.shape)
 
     def _outside_graphs(self, work: Work, computing: float) -> float:
         """What the engine takes for an iteration outside its graphs, which a GPU computes in so many seconds, s."""
@@ -331,12 +331,6 @@ class PassModel:
             cache_bytes=cache_bytes,
             window=window,
         )
-
-
-def _keeps_waiting(shape: Shape) -> bool:
-    """Whether its states keep SGLang from scheduling ahead of the GPU."""
-    kinds = {group.attention.kind for group in shape.layers if isinstance(group.attention, Recurrent)}
-    return bool(kinds - {"kda", "lightning"}) and not (shape.has_experts and kinds == {"convolution"})
 
 
 def _launch(launches: Launches, layer: Layers) -> float:

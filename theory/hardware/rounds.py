@@ -100,7 +100,8 @@ class Round:
         chain = 1 if self.method == "block-drafter" else math.ceil(k) - 1
         passes = chain if steps is None else steps
         constants, batches = self.target.engine, self.target.parallel.batches(batch)
-        engine = constants.round_s + constants.moved_states * self._state_s(batch / batches)
+        engine = constants.round_s + constants.unhidden_s * batch / batches
+        engine += constants.moved_states * self._state_s(batch / batches)
         if self.draft is None:
             return 0.0, batches * engine
         engine += passes * constants.draft_pass_s + (constants.tree_s if topk > 1 else 0.0)

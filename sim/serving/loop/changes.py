@@ -96,7 +96,7 @@ def slot(batch: int, read: float, size: int) -> int:
 
 def price(rules: Rules, s: State, prices: Prices) -> int:
     """Find out what the iteration takes that has begun; return what is not known for it, or 0."""
-    batch, decoding = s.whole[BATCH] if rules.chunked or not s.whole[MIXED] else 0, 0.0
+    batch, decoding = 0 if rules.apart and s.whole[MIXED] else s.whole[BATCH], 0.0
     if batch:
         if math.isnan(prices.lines[0][batch]):
             return ASKS_LINE
@@ -199,7 +199,7 @@ def end_request(ask: Requests, rules: Rules, s: State, answer: int, reading: Any
 def change(ask: Requests, rules: Rules, s: State, heap: Any, reading: Any, cut: Any, over: Any) -> None:
     """End the iteration that is over and begin the next."""
     has_read = s.whole[MIXED]
-    steps = s.whole[STEPS] if not has_read else 1 if rules.chunked else 0
+    steps = s.whole[STEPS] if not has_read else 0 if rules.apart else 1
     s.real[BUSY] += s.real[CHANGE] - s.real[NOW]
     s.real[NOW] = s.real[CHANGE]
     s.whole[MIXED] = 0
@@ -249,11 +249,7 @@ def start_iteration(rules: Rules, s: State, reading: Any, cut: Any) -> None:
             s.real[RESTED] = s.real[NOW]
         return
     s.whole[MIXED] = 1
-    if not rules.chunked:
-        cut.append((reading[0], s.floats[TO_READ][reading[0]]))
-        s.real[READ] = s.floats[TO_READ][reading[0]]
-        return
-    left = max(rules.batched - math.ceil(rules.rows * s.whole[BATCH]), 1)
+    left = max(rules.batched - (0 if rules.apart else math.ceil(rules.rows * s.whole[BATCH])), 1)
     for answer in reading:
         tokens = min(s.floats[TO_READ][answer], left - s.real[READ])
         if tokens <= 0.0 < s.floats[TO_READ][answer]:
@@ -312,7 +308,7 @@ def loop(ask: Requests, rules: Rules, s: State, prices: Prices) -> Iterator[tupl
         if s.whole[UNPLANNED]:
             asks = price(rules, s, prices)
             if asks:
-                yield asks, s.whole[BATCH] if rules.chunked or not s.whole[MIXED] else 0, s.real[READ]
+                yield asks, 0 if rules.apart and s.whole[MIXED] else s.whole[BATCH], s.real[READ]
                 continue
             plan(ask, rules, s, heap)
         moment = rules.moments[s.whole[MOMENT]] if s.whole[MOMENT] < len(rules.moments) else math.inf

@@ -40,7 +40,8 @@ class Rules(NamedTuple):
     """Rows of an iteration."""
     rows: float
     """Rows of a sequence that decodes."""
-    chunked: bool
+    apart: bool
+    """Whether prompts have them all, while decoding stops."""
     request_s: float
     waking_s: float
     least: float

@@ -106,7 +106,7 @@ class LoopRun:
             most=limits.most_sequences,
             batched=limits.max_batched_tokens,
             rows=float(limits.rows),
-            chunked=limits.chunked,
+            apart=limits.apart,
             request_s=float(cost.request_s),
             waking_s=float(waking_s),
             least=float(least),

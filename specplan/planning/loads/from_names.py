@@ -174,14 +174,17 @@ class FromNames(Simulator):
         """Return a window of steps, or of whole answers; see `Simulator`."""
         if option.configuration.spec.drafts_steps:
             return Window.of_steps(answers)
-        return self._lives(answers, _REPORT if first == REPORT else _CHOICE)
+        return self._lives(option, answers, _REPORT if first == REPORT else _CHOICE)
 
     def window_of_ends(self, option: Option, answers: int) -> Window | None:
         """Return a longer window for steps; see `Simulator`."""
-        return self._lives(answers, _ENDS_OF_STEPS) if option.configuration.spec.drafts_steps else None
+        return self._lives(option, answers, _ENDS_OF_STEPS) if option.configuration.spec.drafts_steps else None
 
-    def _lives(self, answers: int, least: Mapping[str, Any]) -> Window:
-        return Window.of_lives(answers, self.answer_tokens, **least)
+    def _lives(self, option: Option, answers: int, least: Mapping[str, Any]) -> Window:
+        """A window of whole answers; those of one length that all have places begin and end together."""
+        limits, equal = self._limits(option, answers), not self.deployment.answer_spread
+        have_places = answers <= limits.most_sequences and answers * self.deployment.context <= limits.cache_tokens
+        return Window.of_lives(answers, self.answer_tokens, in_step=equal and have_places, **least)
 
     def reported(self, option: Option, plain: Option, answers: int) -> tuple[Estimate, Estimate]:
         """Return gain and tokens per second.
@@ -271,11 +274,13 @@ def limits_of(deployment: Deployment, option: Option, answers: int) -> ServingLi
     places = sequences_for(deployment, option.configuration, answers)
     if deployment.engine.reserving:
         places = min(places, math.floor(fit / context) * option.configuration.most_sequences)
-    # SGLang's chunks of prompts are passes of their own, from which what decodes takes no rows
-    batched = ServingLimits().max_batched_tokens + (math.ceil(places * rows) if deployment.engine.apart else 0)
     # `considered` made sure that one answer fits
     return ServingLimits(
-        max_batched_tokens=batched, max_sequences=places, cache_tokens=max(fit, context + SLACK), rows=rows
+        max_batched_tokens=deployment.engine.chunk(deployment.gpu.sheet.memory),
+        max_sequences=places,
+        cache_tokens=max(fit, context + SLACK),
+        rows=rows,
+        apart=deployment.engine.apart,
     )
 
 

@@ -229,7 +229,7 @@ def _models(deployment: Deployment, configuration: Configuration, arrangement: A
         precision=target.precision,
         parallel=tp,
         states=deployment.engine.kept_states(configuration.k2 if configuration.token is not None else 0),
-        whole_windows=deployment.engine.whole_windows,
+        whole_windows=deployment.engine.keeps_windows_whole(target.facts.architecture),
     )
     drafter = drafting_model(deployment, configuration.token)
     if drafter is not None:

@@ -30,10 +30,6 @@ ONE_AT_A_TIME = ["autoregressive", "prompt-lookup", "draft-model", "eagle", "spe
 MakeEngine = Callable[[LinearCost, Device | None], BatchEngine]
 
 
-def whole_prompts(cost: LinearCost, device: Device | None = None) -> ServingEngine:
-    return ServingEngine(Joined(cost, ADDED), device, limits=ServingLimits(chunked=False))
-
-
 def chunked(cost: LinearCost, device: Device | None = None) -> ServingEngine:
     return ServingEngine(Joined(cost, ADDED), device)
 
@@ -47,14 +43,6 @@ def seconds(name: str, make: MakeEngine, index: int, *, shared: bool = False) ->
     finished = run_answer(one.build(), answer[one.meets](index), engines).finished
     assert finished is not None
     return finished
-
-
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("name", ["lr-async", "dsi", "spec-cot", "confspec", "specs"])
-def test_it_is_a_batch_engine_where_prompts_stop_decoding(name: str, shared: bool) -> None:
-    for index in (0, 3):
-        plain = seconds(name, BatchEngine, index, shared=shared)
-        assert seconds(name, whole_prompts, index, shared=shared) == pytest.approx(plain, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ONE_AT_A_TIME)

@@ -176,11 +176,11 @@ class Reference:
             while self.waiting and self.fits(self.waiting[0]):
                 self.take(self.waiting.popleft())
         self.cut, self.ends_at = [], math.inf
-        self.decoders = list(self.decoding) if self.limits.chunked or not self.reading else []
+        self.decoders = list(self.decoding) if not (self.limits.apart and self.reading) else []
         if not self.placed:
             return
-        left = max(self.limits.max_batched_tokens - len(self.decoding), 1) if self.limits.chunked else math.inf
-        for one in self.reading if self.limits.chunked else self.reading[:1]:
+        left = max(self.limits.max_batched_tokens - len(self.decoders), 1)
+        for one in self.reading:
             tokens = min(one.to_read, left)
             if tokens <= 0 < one.to_read:
                 break
@@ -293,11 +293,11 @@ def requests(draw: st.DrawFn) -> list[Asked]:
     spare=st.sampled_from([0, 5, 20, 60, 150, math.inf]),
     rows=st.sampled_from([1, 3, 10, 60]),
     most=st.integers(1, 8),
-    chunked=st.booleans(),
+    apart=st.booleans(),
 )
-def test_every_iteration_one_by_one(asked: list[Asked], spare: float, rows: int, most: int, chunked: bool) -> None:
+def test_every_iteration_one_by_one(asked: list[Asked], spare: float, rows: int, most: int, apart: bool) -> None:
     capacity = max(one.text + one.tokens for one in flat(asked)) + spare + 0.3717  # no fraction of few passes: no ties
-    limits = ServingLimits(max_batched_tokens=rows, max_sequences=most, cache_tokens=capacity, chunked=chunked)
+    limits = ServingLimits(max_batched_tokens=rows, max_sequences=most, cache_tokens=capacity, apart=apart)
     found, serving = engine(asked, limits)
     expected = Reference(asked, limits).seen
     assert found.ends == pytest.approx(expected.ends, rel=1e-9)

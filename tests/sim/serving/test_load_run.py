@@ -38,7 +38,7 @@ LOAD = replace(
     answer=150,
     spread=0.8,
     cache=math.inf,
-    chunked=True,
+    apart=False,
     accepted=0.6,
 )
 

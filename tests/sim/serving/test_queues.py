@@ -168,7 +168,7 @@ def in_line(times: NDArray[np.float64], services: NDArray[np.floating[Any]], ser
 def test_a_constant_batch_is_exact(concurrency: int) -> None:
     """Answers of one length that begin together stay together: throughput N / (tokens x iteration)."""
     cost = LinearCost(base_s=0.02, sequence_s=0.001)
-    limits = ServingLimits(chunked=False)  # else the first one has an iteration for itself, while the others are read
+    limits = ServingLimits(apart=True)  # else the first one has an iteration for itself, while the others are read
     sessions = served(cost, limits, np.zeros(concurrency), np.full(concurrency, 100))
     pace = concurrency / (100.0 * cost.iteration(concurrency, 0.0))
     assert concurrency / sojourns(sessions) == pytest.approx(pace, rel=1e-9)

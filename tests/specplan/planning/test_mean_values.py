@@ -12,6 +12,7 @@ from specplan.planning.loads.options import Option
 from specplan.planning.mean_values import MEANS_OFF, MeanRate
 from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.sizes import Drawn
+from theory.hardware.engines import engine_named
 
 WANTED = deployment(draft="Qwen/Qwen3-0.6B", head=head_of("Qwen/Qwen3-8B"), gpus=2, context=900, answer_tokens=400)
 TOKENS = [Configuration(method=name, k2=4) for name in ("prompt-lookup", "draft-model", "eagle")]
@@ -27,6 +28,20 @@ def test_simulations_are_near_mean_values(answers: int) -> None:
             assert not mean.is_bound
             simulated = simulator.throughputs(one, answers, CURVE)(2).mean()
             assert mean.tokens_per_s == pytest.approx(simulated, rel=0.04), one.text
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.4])
+def test_equal_answers_in_sglang_stay_in_step(spread: float) -> None:
+    """Their prompts are read one after the other before any of them decodes: the rate is that of others, first tokens
+    are not."""
+    wanted = deployment(engine=engine_named("sglang"), context=9000, answer_tokens=1000, answer_spread=spread)
+    simulator, one, answers = FromNames(wanted), option(PLAIN), 8
+    simulated = float(simulator.throughputs(one, answers, CURVE)(2).mean())
+    assert simulator.mean_rate(one, answers).tokens_per_s == pytest.approx(simulated, rel=0.04)
+    alone, together = (
+        simulator.served(one, n, simulator.reported(one, one, n)[1]).percentiles("ttft_s")[50] for n in (1, answers)
+    )
+    assert (together / alone == pytest.approx((answers + 1) / 2, rel=0.15)) == (spread == 0.0)
 
 
 def test_of_a_cache_that_may_be_full_they_are_a_bound() -> None:

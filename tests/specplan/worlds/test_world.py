@@ -12,6 +12,7 @@ from sim.serving.limits import ServingLimits
 from sim.serving.run import arriving, closed_loop
 from sim.trial import run_trial
 from specplan.worlds.arrangements import Arrangement
+from specplan.worlds.costs import CLIENT_S, REQUEST_S, WORD_S
 from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.sizes import Traced
 from specplan.worlds.world import World
@@ -39,6 +40,18 @@ def test_one_answer_at_once_takes_what_the_answer_takes_alone(name: str) -> None
     assert len(load.answers) == 3
     assert [answer.seconds for answer in load.answers] == pytest.approx(alone.seconds.tolist(), rel=1e-9)
     assert load.tokens_per_s == pytest.approx(tokens / alone.seconds.sum(), rel=1e-9)
+
+
+def test_a_client_waits_longer_than_who_asks_in_the_engines_process() -> None:
+    """And the longer, the more words the prompt has: by HTTP and from text to tokens."""
+    for context in (200, 8_292):
+        world = World(deployment(draft="Qwen/Qwen3-0.6B", gpus=2, context=context, answer_tokens=100))
+        plain, looked_up, step = (
+            world.round_cost(Configuration.parse(name), 1).request_s
+            for name in ("autoregressive", "prompt-lookup k2=4", "lr-async k1=2")
+        )
+        assert plain == looked_up == pytest.approx(CLIENT_S + WORD_S * (context - 100))
+        assert step == REQUEST_S < plain
 
 
 def test_answers_of_a_trace_have_its_sizes() -> None:

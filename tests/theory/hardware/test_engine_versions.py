@@ -30,9 +30,12 @@ MODEL = PassModel(gpu=gpu_named("H100"), shape=shape_of_layers(LAYERS, hidden=20
         ("vllm", "nightly-5b8c30d6", "0.18.0"),
         ("vllm", "0.24.3", "0.18.0"),
         ("vllm", "0.32", "0.18.0"),
-        ("sglang", "0.6.1", "0.5.9"),
+        ("sglang", "0.6.1", "0.5.11"),
+        ("sglang", "0.5.10", "0.5.9"),
         ("TensorRT-LLM", "1.1.0rc2.post2", "1.0.0"),
         ("trtllm", "1.3.0rc1", "1.2.0"),
+        ("trtllm", None, "1.4.0"),
+        ("trtllm", "nightly-1", "1.4.0"),
         ("sglang", "0.5.8", "0.5.6"),
     ],
 )
@@ -56,6 +59,27 @@ def test_a_version_that_is_not_priced_is_refused_with_those_that_are(version: st
 )
 def test_measured_rows_take_the_nearest_version(version: str, taken: str) -> None:
     assert nearest_engine("vllm", version).version == taken
+
+
+def test_rows_without_a_version_take_the_last_that_was_measured() -> None:
+    for name, version in (("vllm", "0.18.0"), ("trtllm", "1.2.0"), ("sglang", "0.5.9")):
+        assert nearest_engine(name, "").version == version
+        assert is_priced(name, version)
+
+
+def test_tensorrt_llm_comes_with_windows_of_some_models_from_1_4_on() -> None:
+    for version, whole in (("1.2", True), ("1.3", True), ("1.4", False), (None, False)):
+        engine = engine_named("trtllm", version)
+        assert engine.keeps_windows_whole("gpt_oss") == engine.keeps_windows_whole("gemma3_text") == whole
+        assert engine.keeps_windows_whole("llama4_text")
+    assert not engine_named("vllm").keeps_windows_whole("llama4_text")
+
+
+def test_sglangs_chunks_grow_with_the_memory_of_the_gpu() -> None:
+    engine = engine_named("sglang")
+    chunks = [engine.chunk(gpu_named(name).memory) for name in ("L4", "L40S", "H100", "H200", "B200")]
+    assert chunks == [2048, 4096, 8192, 8192, 16384]
+    assert engine_named("vllm").chunk(gpu_named("B200").memory) == 8192
 
 
 def test_a_version_later_than_those_measured_has_no_price_of_its_own() -> None:

@@ -55,6 +55,17 @@ def test_drafting_from_the_prompt_costs_no_pass(one: Round, batch: float, contex
     assert lookup.engine == one.target.engine.round_s
 
 
+@given(rounds, batches, contexts, st.integers(2, 15))
+def test_rounds_before_spec_v2_wait_for_the_host(one: Round, batch: float, context: float, k: int) -> None:
+    """A time of each sequence more; plain steps take what they did."""
+    engine = replace(one.target.engine, unhidden_s=engine_named("sglang", "0.5.10").unhidden_s)
+    before = replace(one, target=replace(one.target, engine=engine))
+    added = before.parts(batch, k, context).engine - one.parts(batch, k, context).engine
+    assert added == pytest.approx(batch * engine.unhidden_s, rel=1e-6)
+    assert before.seconds(batch, 1.0, context) == one.seconds(batch, 1.0, context)
+    assert engine.unhidden_s > one.target.engine.unhidden_s == 0.0
+
+
 @given(rounds, batches, contexts, st.integers(2, 8), st.sampled_from([2, 4]))
 def test_the_last_stage_drafts_for_each_batch_in_turn(
     one: Round, batch: float, context: float, k: int, pp: int

@@ -122,7 +122,7 @@ SETTINGS = st.builds(
         # No fraction of few passes, so that nobody fits just so.
         cache_tokens=st.sampled_from([LONGEST + 0.3717, 2.5 * LONGEST + 0.3717, math.inf]),
         rows=st.sampled_from([1.0, 4.0]),
-        chunked=st.booleans(),
+        apart=st.booleans(),
     ),
     seed=st.integers(0, 1000),
 )
@@ -201,15 +201,15 @@ def test_the_compiled_loop_gives_the_same_numbers(monkeypatch: pytest.MonkeyPatc
             law=JoinLaw(share=0.4, outside_s=0.001),
             request_s=request_s,
             waking_s=0.01,
-            limits=ServingLimits(max_batched_tokens=200, max_sequences=20, cache_tokens=cache, chunked=chunked),
+            limits=ServingLimits(max_batched_tokens=200, max_sequences=20, cache_tokens=cache, apart=apart),
             seed=seed,
         )
-        for seed, (steps, passes, request_s, cache, chunked) in enumerate(
+        for seed, (steps, passes, request_s, cache, apart) in enumerate(
             [
-                (1, "", 0.0, math.inf, True),
-                (5, "drawn", 0.003, 3_000.4, True),
-                (0, "recorded", 0.0, 2_000.4, False),
-                (1, "drawn", 0.003, 1_800.4, True),
+                (1, "", 0.0, math.inf, False),
+                (5, "drawn", 0.003, 3_000.4, False),
+                (0, "recorded", 0.0, 2_000.4, True),
+                (1, "drawn", 0.003, 1_800.4, False),
             ]
         )
     ]
