@@ -114,8 +114,8 @@ _STREAMS: Final = {
 }
 _EXPERTS: Final = {
     "NVIDIA H100 SXM": {
-        "bf16": ExpertRates(27.8e-6, 2.99e12, 6.54e14, 1.23e12, 0.68, 0.12),
-        "fp8": ExpertRates(38.7e-6, 2.91e12, 8.24e14, 1.06e12, 0.1, 0.09),
+        "bf16": ExpertRates(27.8e-6, 2.99e12, 6.54e14, 1.23e12, 0.97, 0.12),
+        "fp8": ExpertRates(38.7e-6, 2.91e12, 8.24e14, 1.06e12, 0.31, 0.09),
         "widened": ExpertRates(34.9e-6, 2.50e12, 5.82e14, 7.91e11, 1.0, 0.83),
     },
     "NVIDIA H200 SXM": {
@@ -124,13 +124,14 @@ _EXPERTS: Final = {
         "widened": ExpertRates(34.3e-6, 2.68e12, 5.63e14, 8.36e11, 1.0, 1.0),
     },
     "NVIDIA B200 SXM": {
-        "bf16": ExpertRates(15.4e-6, 7.06e12, 1.17e15, 3.2e12, 0.07, 0.42),
-        "fp8": ExpertRates(16.2e-6, 6.92e12, 2.72e15, 3.73e12, 0.05, 0.47),
-        "fp8-block": ExpertRates(30.2e-6, 7.21e12, 1.54e15, 1.33e12, 0.25, 1.0),
-        "widened": ExpertRates(18.7e-6, 4.16e12, 1.61e15, 8.54e11, 0.18, 1.4),
-        # bandwidths from served gpt-oss and MiniMax: the table of operators timed a kernel that widens to bf16
-        "fp4": ExpertRates(18.5e-6, 7.7e12, 2.6e15, 4.0e12),
-        "nvfp4": ExpertRates(16.5e-6, 6.75e12, 4.94e15, 3.92e12, 0.17, 0.51),
+        "bf16": ExpertRates(15.4e-6, 7.06e12, 1.17e15, 3.2e12, 0.25, 0.42),
+        "fp8": ExpertRates(16.2e-6, 6.92e12, 2.72e15, 3.73e12, 0.23, 0.47),
+        "fp8-block": ExpertRates(30.2e-6, 7.21e12, 1.54e15, 1.33e12, 0.36, 1.0),
+        "widened": ExpertRates(18.7e-6, 4.16e12, 1.61e15, 8.54e11, 0.27, 1.4),
+        # bandwidths from served gpt-oss and MiniMax, the rest from mxfp4 by mxfp8 in TensorRT-LLM 1.3.0rc20: the table of
+        # operators timed a kernel that widens to bf16
+        "fp4": ExpertRates(15.9e-6, 7.7e12, 4.94e15, 4.0e12),
+        "nvfp4": ExpertRates(16.5e-6, 6.75e12, 4.94e15, 3.92e12, 0.33, 0.51),
     },
     "NVIDIA A100 SXM": {"bf16": ExpertRates(31.0e-6, 1.71e12, 1.63e14, 1.11e12, 0.0, 0.86)},
     "NVIDIA L40S": {

@@ -39,6 +39,10 @@ laws of exponents 1.0 to 1.2 crowd on some (tables of aiconfigurator-core, 2 to 
 _LEAST_TILE: Final = 16.0
 _TILE: Final = 128.0
 """Rows of the smallest and the largest tile of routed experts; between them kernels take that of an expert's mean."""
+_FURTHER: Final = 0.25
+"""Tiles that the loads of served models need beyond those of even loads, over what the tables' power laws need, [-]: as
+tokens touch them, experts have negative binomial loads of shape 2 to 4, which need a sixth to a third of these, where a
+tile is the power of two above 1.3 times the mean (FlashInfer)."""
 _STARTED: Final = 512.0
 """Inputs that a tile of a product could compute while it starts and writes its outputs, where one multiprocessor has
 all of its inputs: nothing hides that."""
@@ -308,6 +312,7 @@ def experts_seconds(
         expert_tp=expert_tp,
         weights=weights,
         padding=padding * experts.count / ep,
+        further=_FURTHER,
     )
 
 
@@ -322,11 +327,12 @@ def loaded_seconds(
     expert_tp: int,
     weights: Format,
     padding: float = 0.0,
+    further: float = 1.0,
 ) -> float:
     """Return the time of one layer's routed experts on a GPU of whose experts ``here`` get so many rows together, s.
 
     ``padding`` rows are moved beside them. An expert's rows are computed in tiles as large as the mean of all experts,
-    of which each after the first reads a share of the weights again.
+    of which each after the first reads a share of the weights again: ``further`` of those that power laws need, [-].
     """
     if not _is_widened(gpu, weights):
         rates = gpu.experts.get(weights.name, gpu.experts[_measured(weights.arithmetic, gpu.experts)])
@@ -338,7 +344,9 @@ def loaded_seconds(
     intermediate, everywhere = experts.intermediate / expert_tp, tokens * experts.per_token
     size = experts.matrices * hidden * intermediate
     tile = min(max(everywhere / experts.count, _LEAST_TILE), _TILE)
-    tiles = here / -math.expm1(-tile * here / rows)  # of loads that spread geometrically around their mean
+    mean = everywhere / experts.count / tile
+    even = here * max(mean, 1.0)
+    tiles = even + further * (here / -math.expm1(-1.0 / mean) - even)  # power laws: as geometric loads
     read = (here + rates.again * (tiles - here)) * size * weights.bytes_per_number / rates.bandwidth
     moved = rows + rates.elsewhere * (everywhere - rows) + padding
     activations = _ACTIVATION * moved * (2.0 * hidden + 3.0 * intermediate) / rates.activation_bandwidth
