@@ -128,8 +128,8 @@ _EXPERTS: Final = {
         "fp8": ExpertRates(16.2e-6, 6.92e12, 2.72e15, 3.73e12, 0.23, 0.47),
         "fp8-block": ExpertRates(30.2e-6, 7.21e12, 1.54e15, 1.33e12, 0.36, 1.0),
         "widened": ExpertRates(18.7e-6, 4.16e12, 1.61e15, 8.54e11, 0.27, 1.4),
-        # bandwidths from served gpt-oss and MiniMax, the rest from mxfp4 by mxfp8 in TensorRT-LLM 1.3.0rc20: the table of
-        # operators timed a kernel that widens to bf16
+        # bandwidths from served gpt-oss and MiniMax, the rest from mxfp4 by mxfp8 in TensorRT-LLM 1.3.0rc20: the table
+        # of operators timed a kernel that widens to bf16
         "fp4": ExpertRates(15.9e-6, 7.7e12, 4.94e15, 4.0e12),
         "nvfp4": ExpertRates(16.5e-6, 6.75e12, 4.94e15, 3.92e12, 0.33, 0.51),
     },

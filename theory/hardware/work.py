@@ -11,7 +11,7 @@ from theory.hardware.mixers.counts import check_counts
 
 __all__ = ["Parallel", "Work"]
 
-_ALIKE: Final = 0.55
+_ALIKE: Final = 0.6
 """Exponent of the tokens of a sequence in one pass that count as draws of experts of their own, [-]. Fitted to
 SpecBundle (SGLang, six targets); 1 would be no likeness."""
 

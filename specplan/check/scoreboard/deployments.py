@@ -23,8 +23,8 @@ _FORMAT_OF: Final = (
 """Words in what tables call formats, the first that is part of it counts -> the format."""
 
 _ALWAYS_APART: Final = frozenset({"0.16.0", "0.17.0"})
-"""Versions of vLLM for which the scripts of InferenceX served MiniMax-M2.5 with ``--enable-expert-parallel`` whatever the
-split that was named: later ones ask whether it is above 1."""
+"""Versions of vLLM for which the scripts of InferenceX served MiniMax-M2.5 with ``--enable-expert-parallel`` whatever
+split was named; later ones ask whether it is above 1."""
 _PER_NODE: Final = 8  # GPUs
 
 
