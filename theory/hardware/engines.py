@@ -196,8 +196,8 @@ _sglang = partial(
     EngineConstants,
     name="sglang",
     narrow_cache=1.33,
-    # Two families tell these two to 6e-6, 6.5 % off so and with 5.2e-6 and 2.2e-6, which they ask for; gains of the
-    # heads of six models are 5.1 % off so, left out, and 5.5 with the others.
+    # Two families tell these two to 6e-6; before experts had tiles they asked for 5.2e-6 and 2.2e-6, 6.5 % off so and
+    # so, with which gains of the heads of six models, left out, were 5.5 % off, and 5.1 with these.
     norm_s=2.4e-6,
     expert_norm_s=3.2e-6,
     # from the cookbook's Qwen3.8-27B on GB300, one answer at a time, and prompts of its pplx-decider-27B; dense
