@@ -54,7 +54,7 @@ _PACKAGED: Final[Mapping[str, tuple[str, str, Mapping[str, str]]]] = {
     "moe": ("moe", "moe", {}),
 }
 """Table of vLLM by its name as a file -> operator and table in the package, and the values that its rows have."""
-_OF_EXPERTS: Final = ("overhead_s", "bandwidth", "rate", "activation_bandwidth")
+_OF_EXPERTS: Final = ("overhead_s", "bandwidth", "rate", "activation_bandwidth", "again")
 _MOST: Final = 1500
 """Rows of a table that are looked at, spread evenly over it."""
 _FOLDS: Final = 5
@@ -289,6 +289,8 @@ def _served(row: Row) -> bool:
 def _experts(rows: list[Row], name: str, constants: Sequence[str] = _OF_EXPERTS) -> Table:
     def put(gpu: Gpu, values: Sequence[float]) -> Gpu:
         rates = replace(gpu.experts[key(gpu)], **dict(zip(constants, values, strict=True)))
+        fastest = gpu.products["bf16" if name == "mxfp4" else _key(name, gpu.products)].rate
+        rates = replace(rates, rate=min(rates.rate, fastest))  # where reading tiles again says all, nothing tells it
         return replace(gpu, experts={**gpu.experts, key(gpu): rates})
 
     def kept(gpu: Gpu) -> tuple[float, ...]:

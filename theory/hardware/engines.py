@@ -214,8 +214,8 @@ _sglang = partial(
     EngineConstants,
     name="sglang",
     narrow_cache=1.33,
-    # Two families tell these two to 6e-6, 6.5 % off so and with 5.2e-6 and 2.2e-6, which they ask for; gains of the
-    # heads of six models are 5.1 % off so, left out, and 5.5 with the others.
+    # Two families tell these two to 6e-6; before experts had tiles they asked for 5.2e-6 and 2.2e-6, 6.5 % off so and
+    # so, with which gains of the heads of six models, left out, were 5.5 % off, and 5.1 with these.
     norm_s=2.4e-6,
     expert_norm_s=3.2e-6,
     # from the cookbook's Qwen3.8-27B on GB300, one answer at a time, and prompts of its pplx-decider-27B; dense
@@ -230,7 +230,7 @@ _sglang = partial(
     apart=True,
     # ``_handle_gpu_memory_settings`` of its server_args.py
     chunks=((35 * 1024, 2048), (60 * 1024, 4096), (160 * 1024, 8192), (math.inf, 16384)),
-    round_s=9.2e-4,
+    round_s=9.3e-4,
     draft_pass_s=5.05e-5,
     tree_s=_TREE_S,
     ungraphed_s=4.0e-4,
@@ -245,23 +245,23 @@ _TRTLLM_12: Final = _trtllm(
     version="1.2.0",
     until="1.3",
     norm_s=1.02e-5,
-    expert_norm_s=2.61e-5,
-    blackwell=0.17,
+    expert_norm_s=2.72e-5,
+    blackwell=0.216,
     sequence_s=5.2e-6,
-    ungraphed_s=8.0e-3,
+    ungraphed_s=9.95e-3,
 )
 _MIXTURES: Final = frozenset({"bailing_moe_v2", "deepseek_v3", "kimi_k2", "llama4_text", "qwen3_moe"})
 """Of SpecBundle and aiconfigurator's table."""
 _PRICED: Final = (
     _vllm(
         version="0.11.1",
-        norm_s=1.20e-5,
-        expert_norm_s=1.77e-5,
+        norm_s=1.22e-5,
+        expert_norm_s=1.92e-5,
         recurrent_s=4.4e-5,
-        sequence_s=5.56e-5,
+        sequence_s=5.52e-5,
         ungraphed_s=5e-3,
-        untuned=0.704,
-        untuned_small=0.357,
+        untuned=0.709,
+        untuned_small=0.366,
         padding=127.0,
         verified_s=5.7e-5,  # no less than a sequence: else speculation would gain at any batch
         # AngelSlim's EAGLE-3 heads of six Qwen3 targets on one H20, vLLM 0.11.2 (benchmarks.gains); 0.8 took 2 ms
@@ -270,16 +270,16 @@ _PRICED: Final = (
     ),
     # Fitted to 0.15.1 (as 0.12.0), and to 0.18.0, 0.19.0, 0.24.0 and a nightly together. 0.16.0 and 0.17.0 were
     # measured with MiniMax-M2.5 only, which 0.18.0 made faster. Dense layers are those of 0.18.0.
-    _vllm(version="0.12.0", norm_s=0.0, expert_norm_s=1.08e-5, sequence_s=4.4e-6, ungraphed_s=4.4e-3),
-    _vllm(version="0.16.0", norm_s=0.0, expert_norm_s=2.15e-5, sequence_s=1.23e-5, ungraphed_s=5.4e-3),
-    _vllm(version="0.17.0", norm_s=0.0, expert_norm_s=1.42e-5, sequence_s=2.02e-5, ungraphed_s=5.7e-3),
+    _vllm(version="0.12.0", norm_s=0.0, expert_norm_s=1.22e-5, sequence_s=5.65e-6, ungraphed_s=5.04e-3),
+    _vllm(version="0.16.0", norm_s=0.0, expert_norm_s=1.98e-5, sequence_s=1.27e-5, ungraphed_s=5.45e-3),
+    _vllm(version="0.17.0", norm_s=0.0, expert_norm_s=1.39e-5, sequence_s=2.46e-5, ungraphed_s=5.84e-3),
     _vllm(
         version="0.18.0",
         until="0.24",
         norm_s=0.0,
-        expert_norm_s=8.0e-6,
-        sequence_s=4.7e-6,
-        ungraphed_s=6.3e-3,
+        expert_norm_s=8.8e-6,
+        sequence_s=4.85e-6,
+        ungraphed_s=7.75e-3,
         ungraphed_decoding_s=7.2e-3,  # with what a drafted token takes
         # The vLLM blog of 14 August 2026: rounds of DeepSeek-V4-Pro on B300, k = 5 to 7, 16 to 64 answers, leave no
         # room for more; 43 layers of DeepSeek-V4-Flash take 104 ms from the first size without a graph on.
@@ -288,7 +288,7 @@ _PRICED: Final = (
         graphed_rows=2048.0,
     ),
     # development versions of 2025, measured with gpt-oss; dense layers are those of 1.0.0
-    _trtllm(version="0.21.0", norm_s=1.02e-5, expert_norm_s=1.69e-5, sequence_s=0.0, ungraphed_s=2.7e-3),
+    _trtllm(version="0.21.0", norm_s=1.02e-5, expert_norm_s=1.96e-5, sequence_s=0.0, ungraphed_s=4.86e-3),
     # measured with a dense model; layers with experts by the usual ratio of the two
     _trtllm(version="1.0.0", norm_s=1.02e-5, expert_norm_s=1.02e-5, sequence_s=4.7e-6, ungraphed_s=9.1e-3),
     # Dense layers are those of 1.0.0. On Hopper fitted to rows that do not say their version; what a sequence

@@ -92,12 +92,15 @@ class ExpertRates:
     bandwidth: float
     """B, weights of touched experts read per second, B/s."""
     rate: float
-    """F, operations per second on padded rows, 1/s."""
+    """F, operations per second on whole tiles of rows, 1/s."""
     activation_bandwidth: float
     """B', bytes of permuted activations moved per second, B/s."""
     elsewhere: float = 0.0
     """Share of the activations for experts on other GPUs that are moved here all the same, in [0, 1], [-]: kernels that
     permute, quantise or sum all tokens, wherever their experts are."""
+    again: float = 0.0
+    """Share of an expert's weights that each further tile of its rows reads, or widens, again, >= 0, [-]: above 1 where
+    kernels bring weights of 4 bits, or scales of blocks, into another format for each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,36 +114,37 @@ _STREAMS: Final = {
 }
 _EXPERTS: Final = {
     "NVIDIA H100 SXM": {
-        "bf16": ExpertRates(31.6e-6, 3.03e12, 5.62e14, 1.23e12, 0.68),
-        "fp8": ExpertRates(42.4e-6, 3.14e12, 7.03e14, 1.06e12, 0.1),
-        "widened": ExpertRates(35.1e-6, 2.45e12, 4.33e14, 6.5e11, 1.0),
+        "bf16": ExpertRates(27.8e-6, 2.99e12, 6.54e14, 1.23e12, 0.97, 0.12),
+        "fp8": ExpertRates(38.7e-6, 2.91e12, 8.24e14, 1.06e12, 0.31, 0.09),
+        "widened": ExpertRates(34.9e-6, 2.50e12, 5.82e14, 7.91e11, 1.0, 0.83),
     },
     "NVIDIA H200 SXM": {
-        "bf16": ExpertRates(32.7e-6, 4.41e12, 6.74e14, 1.12e12, 0.62),
-        "fp8": ExpertRates(42.0e-6, 4.67e12, 7.45e14, 1.01e12, 0.07),
-        "widened": ExpertRates(34.5e-6, 2.61e12, 3.97e14, 6.7e11, 1.0),
+        "bf16": ExpertRates(30.1e-6, 4.32e12, 8.02e14, 1.12e12, 0.62, 0.17),
+        "fp8": ExpertRates(40.4e-6, 4.11e12, 1.44e15, 1.01e12, 0.07, 0.35),
+        "widened": ExpertRates(34.3e-6, 2.68e12, 5.63e14, 8.36e11, 1.0, 1.0),
     },
     "NVIDIA B200 SXM": {
-        "bf16": ExpertRates(16.3e-6, 7.11e12, 1.0e15, 3.2e12, 0.07),
-        "fp8": ExpertRates(17.0e-6, 6.71e12, 1.79e15, 3.73e12, 0.05),
-        "fp8-block": ExpertRates(31.6e-6, 8.17e12, 1.11e15, 1.33e12, 0.25),
-        "widened": ExpertRates(17.9e-6, 3.81e12, 5.7e15, 4.4e11, 0.18),
-        # bandwidths from served gpt-oss and MiniMax: the table of operators timed a kernel that widens to bf16
-        "fp4": ExpertRates(18.5e-6, 7.7e12, 2.0e15, 4.0e12),
-        "nvfp4": ExpertRates(16.9e-6, 6.37e12, 5.29e15, 2.81e12, 0.17),
+        "bf16": ExpertRates(15.4e-6, 7.06e12, 1.17e15, 3.2e12, 0.25, 0.42),
+        "fp8": ExpertRates(16.2e-6, 6.92e12, 2.72e15, 3.73e12, 0.23, 0.47),
+        "fp8-block": ExpertRates(30.2e-6, 7.21e12, 1.54e15, 1.33e12, 0.36, 1.0),
+        "widened": ExpertRates(18.7e-6, 4.16e12, 1.61e15, 8.54e11, 0.27, 1.4),
+        # bandwidths from served gpt-oss and MiniMax, the rest from mxfp4 by mxfp8 in TensorRT-LLM 1.3.0rc20: the table
+        # of operators timed a kernel that widens to bf16
+        "fp4": ExpertRates(15.9e-6, 7.7e12, 4.94e15, 4.0e12),
+        "nvfp4": ExpertRates(16.5e-6, 6.75e12, 4.94e15, 3.92e12, 0.33, 0.51),
     },
-    "NVIDIA A100 SXM": {"bf16": ExpertRates(26.6e-6, 1.71e12, 1.57e14, 3.22e11)},
+    "NVIDIA A100 SXM": {"bf16": ExpertRates(31.0e-6, 1.71e12, 1.63e14, 1.11e12, 0.0, 0.86)},
     "NVIDIA L40S": {
-        "bf16": ExpertRates(10.3e-6, 6.89e11, 2.25e14, 3.74e11, 0.71),
-        "fp8": ExpertRates(16.1e-6, 6.95e11, 4.18e14, 5.29e11, 1.0),
-        "widened": ExpertRates(23.4e-6, 6.73e11, 1.70e14, 4.57e11, 0.8),
+        "bf16": ExpertRates(7.9e-6, 6.93e11, 2.29e14, 5.21e11, 0.71, 0.15),
+        "fp8": ExpertRates(9.9e-6, 6.62e11, 4.14e14, 5.71e11, 1.0, 0.09),
+        "widened": ExpertRates(22.0e-6, 6.51e11, 2.29e14, 5.63e11, 0.8, 0.04),
     },
     "NVIDIA RTX PRO 6000": {
-        "bf16": ExpertRates(31.7e-6, 1.59e12, 1.81e14, 9.53e11),
-        "fp8": ExpertRates(33.1e-6, 1.58e12, 3.41e14, 9.27e11, 0.01),
-        "fp8-block": ExpertRates(22.6e-6, 1.57e12, 5.48e14, 1.31e12, 0.96),
-        "widened": ExpertRates(15.9e-6, 1.41e12, 1.96e14, 6.72e11, 0.89),
-        "fp4": ExpertRates(48.1e-6, 1.46e12, 1.43e15, 8.39e11, 0.02),
+        "bf16": ExpertRates(24.3e-6, 1.47e12, 2.03e14, 1.15e12, 0.0, 0.07),
+        "fp8": ExpertRates(29.4e-6, 1.45e12, 3.82e14, 9.9e11, 0.01, 0.05),
+        "fp8-block": ExpertRates(17.8e-6, 1.48e12, 6.16e14, 1.39e12, 0.96, 0.04),
+        "widened": ExpertRates(14.2e-6, 1.36e12, 3.39e14, 6.27e11, 0.89, 0.13),
+        "fp4": ExpertRates(44.6e-6, 1.41e12, 1.47e15, 8.9e11, 0.02, 0.04),
     },
 }
 # Three kernels where tables ask for them; on H100 and H200 servers do not (docs/scoreboard.md).

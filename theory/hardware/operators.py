@@ -21,6 +21,7 @@ __all__ = [
     "index_seconds",
     "is_timed",
     "latent_seconds",
+    "loaded_seconds",
     "product_seconds",
     "recurrent_seconds",
 ]
@@ -35,8 +36,13 @@ _FULLEST: Final = {1: 0.0, 2: 0.56, 4: 1.03, 8: 1.42}
 _CROWDED: Final = 0.3
 """Exponent of the GPUs by which the tokens of the fullest one exceed the mean, [-]: experts that are loaded by power
 laws of exponents 1.0 to 1.2 crowd on some (tables of aiconfigurator-core, 2 to 32 GPUs: 0.25 to 0.36 by format)."""
-_TILE: Final = 64.0
-"""Rows to which a touched expert's tokens are padded; kernels for weights of 4 bits leave nothing empty."""
+_LEAST_TILE: Final = 16.0
+_TILE: Final = 128.0
+"""Rows of the smallest and the largest tile of routed experts; between them kernels take that of an expert's mean."""
+_FURTHER: Final = 0.25
+"""Tiles that the loads of served models need beyond those of even loads, over what the tables' power laws need, [-]: as
+tokens touch them, experts have negative binomial loads of shape 2 to 4, which need a sixth to a third of these, where a
+tile is the power of two above 1.3 times the mean (FlashInfer)."""
 _SPLIT: Final = 256.0
 """Cached tokens from which on several blocks share them, before Hopper."""
 _MULTIPROCESSORS: Final = 132.0
@@ -295,6 +301,40 @@ def experts_seconds(
 
     ``padding`` rows are moved beside those of tokens for each expert that the GPU holds, touched or not.
     """
+    touched = distinct_experts(experts.count, experts.per_token, asking)
+    here, rows = fullest_share(experts.count, touched, ep), tokens * experts.per_token * math.pow(ep, _CROWDED - 1.0)
+    return loaded_seconds(
+        gpu,
+        experts,
+        hidden=hidden,
+        tokens=tokens,
+        here=here,
+        rows=rows,
+        expert_tp=expert_tp,
+        weights=weights,
+        padding=padding * experts.count / ep,
+        further=_FURTHER,
+    )
+
+
+def loaded_seconds(
+    gpu: Gpu,
+    experts: Experts,
+    *,
+    hidden: int,
+    tokens: float,
+    here: float,
+    rows: float,
+    expert_tp: int,
+    weights: Format,
+    padding: float = 0.0,
+    further: float = 1.0,
+) -> float:
+    """Return the time of one layer's routed experts on a GPU of whose experts ``here`` get so many rows together, s.
+
+    ``padding`` rows are moved beside them. An expert's rows are computed in tiles as large as the mean of all experts,
+    of which each after the first reads a share of the weights again: ``further`` of those that power laws need, [-].
+    """
     if not _is_widened(gpu, weights):
         rates = gpu.experts.get(weights.name, gpu.experts[_measured(weights.arithmetic, gpu.experts)])
     elif "widened" in gpu.experts:
@@ -302,17 +342,16 @@ def experts_seconds(
     else:
         rates = gpu.experts["bf16"]
         rates = replace(rates, bandwidth=rates.bandwidth * _WIDENED_BANDWIDTH, rate=rates.rate * _WIDENED_RATE)
-    touched = distinct_experts(experts.count, experts.per_token, asking)
-    here = fullest_share(experts.count, touched, ep)
-    intermediate = experts.intermediate / expert_tp
-    everywhere = tokens * experts.per_token
-    routed = everywhere * math.pow(ep, _CROWDED - 1.0)
+    intermediate, everywhere = experts.intermediate / expert_tp, tokens * experts.per_token
     size = experts.matrices * hidden * intermediate
-    rows = routed if weights.bytes_per_number < 1.0 else max(here * _TILE * math.ceil(routed / here / _TILE), routed)
-    read = here * size * weights.bytes_per_number / rates.bandwidth
-    moved = routed + rates.elsewhere * (everywhere - routed) + padding * experts.count / ep
+    tile = min(max(everywhere / experts.count, _LEAST_TILE), _TILE)
+    mean = everywhere / experts.count / tile
+    even = here * max(mean, 1.0)
+    tiles = even + further * (here / -math.expm1(-1.0 / mean) - even)  # power laws: as geometric loads
+    read = (here + rates.again * (tiles - here)) * size * weights.bytes_per_number / rates.bandwidth
+    moved = rows + rates.elsewhere * (everywhere - rows) + padding
     activations = _ACTIVATION * moved * (2.0 * hidden + 3.0 * intermediate) / rates.activation_bandwidth
-    return rates.overhead_s + _joined(read, 2.0 * size * rows / rates.rate, 3.0) + activations
+    return rates.overhead_s + _joined(read, 2.0 * size * tile * tiles / rates.rate, 3.0) + activations
 
 
 def _joined(one: float, other: float, sharpness: float) -> float:

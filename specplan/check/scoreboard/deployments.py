@@ -22,6 +22,9 @@ _FORMAT_OF: Final = (
 )  # fmt: skip
 """Words in what tables call formats, the first that is part of it counts -> the format."""
 
+_ALWAYS_APART: Final = frozenset({"0.16.0", "0.17.0"})
+"""Versions of vLLM for which the scripts of InferenceX served MiniMax-M2.5 with ``--enable-expert-parallel`` whatever
+split was named; later ones ask whether it is above 1."""
 _PER_NODE: Final = 8  # GPUs
 
 
@@ -92,6 +95,8 @@ def loaded_parallel(row: Loaded) -> Parallel:
     split = max(row.moe_tp_size, row.moe_ep_size)
     if row.moe_tp_size == row.moe_ep_size and gpus == split**2 and split > 1 and row.attention_dp_size != row.tp_size:
         return Parallel(dp=split, ep=split) if row.attention_dp_size > 1 else Parallel(tp=split, ep=split)
+    if row.backend == "vllm" and row.backend_version in _ALWAYS_APART and "MiniMax" in row.model_path:
+        return Parallel(tp=row.tp_size, dp=row.attention_dp_size, ep=gpus)
     if row.attention_dp_size == row.tp_size and row.moe_tp_size == 1 and row.moe_ep_size == gpus > 1:
         return Parallel(dp=row.tp_size, ep=row.tp_size)
     if gpus > _PER_NODE:

@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from calibrate.record.files import opened
 from specplan.check.scoreboard.board import rows_of, table_files
 from specplan.check.scoreboard.deployments import facts_of
@@ -46,6 +48,8 @@ _ALONE: Final = {"NVIDIA H100 SXM": 6.2e-5, "NVIDIA H200 SXM": 6.5e-5, "NVIDIA B
 one by one, on Hopper outside graphs."""
 _UNGATED: Final = {(2048, 5120), (1024, 2688), (2688, 1856)}
 """Hidden and intermediate sizes of experts with two matrices; A100's table, which is older, timed three of all."""
+_DRAWS: Final = 5
+"""Loads of experts that a row of the tables is the mean of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,19 +204,46 @@ def _experts(gpu: Gpu, row: Row, _: str) -> Predicted:
         gated=(hidden, intermediate) not in _UNGATED or gpu.name == "NVIDIA A100 SXM",
     )
     weights, shared, apart = _FORMAT_OF[row["moe_dtype"]], int(row["moe_tp_size"]), int(row.get("moe_ep_size") or 1)
-    touched = operators.distinct_experts(experts.count, experts.per_token, tokens)
-    read = touched * weights.bytes_per_number / (shared * apart)
-    seconds = operators.experts_seconds(
+    here, routed = _drawn(experts, int(tokens), float(row["distribution"].rpartition("_")[2]), apart)
+    read = here * weights.bytes_per_number / shared
+    seconds = operators.loaded_seconds(
         _on_chip(gpu, read * experts.matrices * hidden * intermediate),
         experts,
         hidden=hidden,
         tokens=tokens,
-        asking=tokens,
-        ep=apart,
+        here=here,
+        rows=routed,
         expert_tp=shared,
         weights=weights,
     )
     return weights.name, seconds
+
+
+@cache
+def _drawn(experts: Experts, tokens: int, exponent: float, gpus: int) -> tuple[float, float]:
+    """How many experts of the fullest of so many GPUs the tokens of a row touch, and how often, on average.
+
+    The tables' loads were drawn from a power law between 1 token (a hundredth, where there are fewer choices than
+    experts) and 0.8 (2) of all, scaled to the choices and rounded; what is lacking was given to the emptiest experts
+    (`_generate_power_law_distribution` of aiconfigurator's collector).
+    """
+    chosen, random = tokens * experts.per_token, np.random.default_rng(0)
+    ends = (1.0, 0.8 * tokens) if chosen > experts.count else (0.01, 2.0)
+    low, high = (end ** (1.0 - exponent) for end in ends)
+    shape = (_DRAWS, experts.count)
+    spread = (random.permuted(np.tile(np.arange(experts.count), (_DRAWS, 1)), axis=1) + random.random(shape)) / shape[1]
+    loads = (low + (high - low) * spread) ** (1.0 / (1.0 - exponent))
+    loads = np.rint(loads * chosen / loads.sum(axis=1, keepdims=True))
+    kept = np.minimum(loads, tokens)  # a token chooses an expert once
+    lacking = np.maximum(chosen - kept.sum(axis=1), 0.0)
+    parts = kept.reshape(_DRAWS, gpus, -1)
+    nth = np.cumsum(parts == 0.0, axis=2) + np.arange(gpus)[:, None] / gpus  # empty experts, the GPUs taking turns
+    nth = np.where(parts == 0.0, nth, np.inf).reshape(_DRAWS, -1)
+    parts += (nth.argsort(axis=1).argsort(axis=1) < np.minimum(lacking, (nth < np.inf).sum(axis=1))[:, None]).reshape(
+        parts.shape
+    )
+    fullest = parts[np.arange(_DRAWS), parts.sum(axis=2).argmax(axis=1)]
+    return float((fullest > 0.0).sum(axis=1).mean()), float(fullest.sum(axis=1).mean()) if gpus > 1 else float(chosen)
 
 
 def _sum(gpu: Gpu, row: Row, _: str) -> Predicted:

@@ -17,6 +17,7 @@ from theory.hardware.operators import (
     experts_seconds,
     fullest_share,
     latent_seconds,
+    loaded_seconds,
     product_seconds,
 )
 
@@ -178,6 +179,17 @@ def test_distinct_experts_are_at_most_all_and_at_most_those_asked_for_and_grow(c
     found = distinct_experts(count, per_token, tokens)
     assert found <= min(count, max(tokens, 0.0) * per_token) * (1 + 1e-12)
     assert found <= distinct_experts(count, per_token, tokens * factor) * (1 + 1e-12)
+
+
+@given(st.floats(1.0, 1e5), st.floats(0.0, 1.0))
+def test_even_loads_need_the_fewest_tiles(tokens: float, further: float) -> None:
+    touched = distinct_experts(MIXTURE.count, MIXTURE.per_token, tokens)
+    usual = {"hidden": 2048, "tokens": tokens, "here": touched, "rows": tokens * MIXTURE.per_token, "expert_tp": 1}
+    even, between, power = (
+        loaded_seconds(GPUS["NVIDIA B200 SXM"], MIXTURE, weights=BF16, further=n, **usual) for n in (0.0, further, 1.0)
+    )
+    assert even <= between * (1 + 1e-12)
+    assert between <= power * (1 + 1e-12)
 
 
 def test_limits_of_distinct_experts() -> None:
