@@ -230,8 +230,8 @@ _sglang = partial(
     apart=True,
     # ``_handle_gpu_memory_settings`` of its server_args.py
     chunks=((35 * 1024, 2048), (60 * 1024, 4096), (160 * 1024, 8192), (math.inf, 16384)),
-    round_s=9.3e-4,
-    draft_pass_s=5.05e-5,
+    round_s=9.15e-4,
+    draft_pass_s=4.8e-5,
     tree_s=_TREE_S,
     ungraphed_s=4.0e-4,
     prompt_rows=0.0,
@@ -260,8 +260,8 @@ _PRICED: Final = (
         recurrent_s=4.4e-5,
         sequence_s=5.52e-5,
         ungraphed_s=5e-3,
-        untuned=0.709,
-        untuned_small=0.366,
+        untuned=0.73,
+        untuned_small=0.372,
         padding=127.0,
         verified_s=5.7e-5,  # no less than a sequence: else speculation would gain at any batch
         # AngelSlim's EAGLE-3 heads of six Qwen3 targets on one H20, vLLM 0.11.2 (benchmarks.gains); 0.8 took 2 ms

@@ -45,24 +45,24 @@ HALF_WIDTHS: Final[Mapping[tuple[str, str], float]] = MappingProxyType(
     {
         # ML.ENERGY, vLLM 0.11.1, and single iterations of two dense models in later versions
         (ITERATION, "dense"): 0.08,
-        (ITERATION, "dense, Blackwell"): 0.14,
+        (ITERATION, "dense, Blackwell"): 0.15,
         (ITERATION, "dense, Blackwell, waiting"): 0.65,
         (ITERATION, "experts"): 0.17,
-        (ITERATION, "experts, Blackwell"): 0.23,
+        (ITERATION, "experts, Blackwell"): 0.25,
         # aggregated serving; no dense model was measured on Blackwell
         (TIME_PER_TOKEN, "dense"): 0.17,
         (TIME_PER_TOKEN, "dense, Blackwell"): 0.23,
         (TIME_PER_TOKEN, "experts"): 0.20,
-        (TIME_PER_TOKEN, "experts, Blackwell"): 0.21,
+        (TIME_PER_TOKEN, "experts, Blackwell"): 0.22,
         (FIRST_TOKEN, "any"): 1.2,
         # one dense model on A100, cells left out, and not less than of iterations and times per token, models left out
         (ROUND, "dense"): 0.15,
-        (ROUND, "experts"): 0.23,
+        (ROUND, "experts"): 0.25,
         (THROUGHPUT, "dense"): 0.17,
         (THROUGHPUT, "experts"): 0.26,
         # SpecBundle, batches up to 8; under more load the dense model on A100 with the other engine's constants
         (GAIN, "dense"): 0.10,
-        (GAIN, "experts"): 0.16,
+        (GAIN, "experts"): 0.17,
         (GAIN, "dense, loaded"): 0.15,
         (GAIN, "experts, loaded"): 0.21,
     }
