@@ -254,11 +254,11 @@ def print_times(table: Times) -> None:
         widths = spread(table, engine)
         known = "one family" if widths is None else "  ".join(f"{width:13.2g}" for width in widths)
         print(f"{'  half-width':<22}  {known}")
-    gpus = np.array([group.split()[0] for group in table.group])
+    gpus, engines = (np.array([name.split()[0] for name in names]) for names in (table.group, table.engine))
     out, other_gpus = left_out(table), left_out(table, gpus)
     print(f"\n{'':<40}     n   fitted to all     families left out  GPUs left out           half-width  covers")
     for kind in np.unique(table.kind):
-        for names in (gpus, table.group, table.regime):
+        for names in (gpus, table.group, table.regime, engines):
             for name in np.unique(names[table.kind == kind]):
                 here = (table.kind == kind) & (names == name)
                 print(f"{kind + ', ' + name:<40} {_errors((errors, out, other_gpus), table, here)}")

@@ -168,8 +168,9 @@ def by_load(plan: LoadPlan) -> str:
 def _below(plan: NamesPlan) -> Iterator[str]:
     options = [rows[0].option for _, rows in plan.loads]
     best = [one.configuration for one in options]
+    on_vllm = options if plan.deployment.engine.name == "vllm" else []
     needs = dict.fromkeys(
-        text for one in options for text in later_versions(plan.deployment, one.configuration, one.arrangement)
+        text for one in on_vllm for text in later_versions(plan.deployment, one.configuration, one.arrangement)
     )
     yield from (*(f"To run it: {text}." for text in needs), *words.waiting(plan), *words.unused(plan))
     yield from (f"Assumed: {one.text}." for one in words.assumed_by_plan(plan))

@@ -187,6 +187,8 @@ def test_one_k_is_compared_where_its_method_is_best() -> None:
     assert first.token != second.token
     assert "Simpler" not in found.text()
     assert "To run it: " in found.text(), "the drafter came with a later version than the costs are of"
+    elsewhere = plan_models("Qwen/Qwen3-8B", engine="sglang", concurrency=[1], methods=["dspark"], no_curve=True)
+    assert "vLLM 0.25" not in elsewhere.text(), "SGLang is what runs"
     short = {"context": 900, "answer_tokens": 400, "methods": ["eagle3"], "no_curve": True}
     alike = plan_models("Qwen/Qwen3-8B", concurrency=[1, 64], **short).text()
     assert "Simpler: one k = 3 wherever eagle3 is best" in " ".join(alike.split())
