@@ -46,7 +46,7 @@ HALF_WIDTHS: Final[Mapping[tuple[str, str], float]] = MappingProxyType(
         # ML.ENERGY, vLLM 0.11.1, and single iterations of two dense models in later versions
         (ITERATION, "dense"): 0.08,
         (ITERATION, "dense, Blackwell"): 0.15,
-        (ITERATION, "dense, Blackwell, waiting"): 0.77,
+        (ITERATION, "dense, Blackwell, waiting"): 0.70,
         (ITERATION, "experts"): 0.17,
         (ITERATION, "experts, Blackwell"): 0.25,
         # aggregated serving; no dense model was measured on Blackwell
