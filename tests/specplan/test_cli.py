@@ -298,14 +298,14 @@ def test_debugging_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_terminal_that_is_closed_ends_it_as_ctrl_c_does(run_main: Main, monkeypatch: pytest.MonkeyPatch) -> None:
-    handlers: dict[int, object] = {}
+    handlers: dict[int, Callable[..., object]] = {}
     monkeypatch.setattr(signal, "getsignal", lambda number: signal.SIG_DFL)
     monkeypatch.setattr(signal, "signal", handlers.__setitem__)
     run_main("--version")
     assert set(handlers) == {signal.SIGTERM, signal.SIGHUP}
     (handler,) = set(handlers.values())
     with pytest.raises(KeyboardInterrupt):
-        handler(signal.SIGHUP, None)  # type: ignore[operator]
+        handler(signal.SIGHUP, None)
 
 
 def test_no_arguments_is_help_and_exit_code_2(run_main: Main) -> None:

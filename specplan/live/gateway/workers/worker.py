@@ -79,6 +79,7 @@ class Worker:
             app = self._app = remote.application(servers)
             most_s = math.ceil(limits.grace_s) + AFTER_GRACE_S
             server = self._server = server_for(app, client_seconds=limits.client_seconds, grace_s=most_s)
+            # uvicorn has no option for it: signals are for the hub, and this process ignores them
             server.capture_signals = nullcontext  # type: ignore[assignment,method-assign]
             collect_seldom()
             serving = asyncio.ensure_future(server.serve(sockets=[]))

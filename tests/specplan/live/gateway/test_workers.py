@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -112,13 +112,14 @@ async def test_a_place_is_free_at_the_other_worker_when_a_client_learns_that_its
             assert await both.text(number % 2, f"question {number}")
 
 
+def by_role(passes: Mapping[str, float], **alike: Any) -> dict[str, Planted]:
+    """Planted servers whose passes take so many seconds."""
+    return {role: Planted(acceptance=0.9, iteration_s=seconds, **alike) for role, seconds in passes.items()}
+
+
 async def test_what_loses_by_all_answers_is_off_in_both_workers() -> None:
     said: list[str] = []
-    passes = {TARGET: 0.003, DRAFT: 0.03, JUDGE: 0.0005}
-    planted = {
-        role: Planted(steps=4, acceptance=0.9, step_tokens=(6, 8), iteration_s=seconds)
-        for role, seconds in passes.items()
-    }
+    planted = by_role({TARGET: 0.003, DRAFT: 0.03, JUDGE: 0.0005}, steps=4, step_tokens=(6, 8))
     methods: list[set[str]] = [set(), set()]
     async with workers(SYNC, planted=planted, trust_plan=False, tell=said.append) as both:
 
@@ -144,11 +145,7 @@ async def test_what_loses_by_all_answers_is_off_in_both_workers() -> None:
 @pytest.mark.slow
 async def test_what_gains_by_all_answers_is_on_in_both_workers() -> None:
     said: list[str] = []
-    passes = {TARGET: 0.006, DRAFT: 0.0005, JUDGE: 0.0005}
-    planted = {
-        role: Planted(steps=8, acceptance=0.9, step_tokens=(8, 12), iteration_s=seconds)
-        for role, seconds in passes.items()
-    }
+    planted = by_role({TARGET: 0.006, DRAFT: 0.0005, JUDGE: 0.0005}, steps=8, step_tokens=(8, 12))
     numbers = count()
     async with workers(SYNC, planted=planted, trust_plan=False, tell=said.append) as both:
         measured = both.served.serving.control.measured
