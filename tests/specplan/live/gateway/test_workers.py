@@ -158,6 +158,10 @@ async def test_what_gains_by_all_answers_is_on_in_both_workers() -> None:
                     return
 
         await asyncio.gather(asks(0), asks(1))
+        for number in range(20):  # a block of plain decoding may be under way, and is known one step late
+            if [remote.wanted() for remote in both.remotes] == [SYNC, SYNC]:
+                break
+            await asyncio.gather(*(both.text(worker, f"later {worker} {number}") for worker in (0, 1)))
         assert [remote.wanted() for remote in both.remotes] == [SYNC, SYNC]
     assert f"at 2 in flight {SYNC.name} gains and is on" in said[-1]
 
