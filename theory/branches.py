@@ -41,7 +41,6 @@ __all__ = [
     "best_tree",
     "h_tree",
     "position_cost_at",
-    "tree_steps",
 ]
 
 MAX_TREE_BUDGET: Final = 2**14
@@ -123,36 +122,6 @@ def accepted_among(alpha1: ArrayLike, width: ArrayLike, siblings: ArrayLike) -> 
     which = np.broadcast_to(np.arange(len(pairs)).reshape(np.broadcast_shapes(a.shape, rho.shape)), shape)
     curves = np.array([_accepted_up_to(int(w.max()), *pair) for pair in pairs])
     return checks.unwrap(curves[which, np.broadcast_to(w, shape) - 1])
-
-
-def tree_steps(width: ArrayLike, window: ArrayLike) -> FloatArray:
-    """Target steps in flight for a window of positions with W branches each: ``1 + W + ... + W**(K - 1)``.
-
-    Parameters
-    ----------
-    width : W, branches per position, >= 1.
-    window : K, positions of one path in flight, >= 1.
-
-    Returns
-    -------
-    Whole numbers as float64 (inf where they overflow), >= 1.
-
-    Raises
-    ------
-    ParameterError : an argument outside its domain, or shapes that do not broadcast.
-
-    References
-    ----------
-    LR, section 3.1 (multi-branch drafting); ConfSpec, section 5.3.
-
-    >>> tree_steps([1, 2, 4], 5).tolist()
-    [5.0, 31.0, 341.0]
-    """
-    w, k = checks.count("width", width), checks.count("window", window)
-    checks.broadcast_shape(width=w, window=k)
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        powers = (w.astype(np.float64) ** k - 1.0) / (w - 1.0)
-    return checks.unwrap(np.where(w == 1, k.astype(np.float64), powers))
 
 
 def h_tree(
@@ -309,13 +278,20 @@ def _problem(
 
 def _speedup(p: _Problem, k1: IntArray, width: IntArray, k2: IntArray) -> tuple[FloatArray, FloatArray]:
     """Speedup and positions in flight of each triple."""
-    positions = np.asarray(tree_steps(width, np.minimum(k1, p.most_in_flight))) * k2
+    positions = _steps_in_flight(width, np.minimum(k1, p.most_in_flight)) * k2
     accepted = np.asarray(accepted_among(p.alpha1, width, p.siblings))
     cost = np.full(positions.shape, p.c1)
     f = kernels.step_speedup(np.broadcast_to(accepted, cost.shape), cost, np.broadcast_to(1.0 * k1, cost.shape), p.mode)
     g = kernels.sync_speedup(np.asarray(p.alpha2), np.asarray(p.c2), k2.astype(np.float64))
     load = p.position_cost * (positions - 1.0) if p.position_cost else 0.0  # 0 times infinitely many is 0
     return f * g / (1.0 + load), positions
+
+
+def _steps_in_flight(width: IntArray, window: IntArray) -> FloatArray:
+    """1 + W + ... + W**(K - 1), whole numbers; inf where they overflow."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        powers = (width.astype(np.float64) ** window - 1.0) / (width - 1.0)
+    return np.where(width == 1, window.astype(np.float64), powers)
 
 
 def _accepted_up_to(width: int, alpha1: float, siblings: float) -> FloatArray:

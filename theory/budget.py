@@ -153,7 +153,18 @@ def best_hybrid(alpha1: float, c1: float, alpha2: float, c2: float, budget: int,
         checks.scalar_probability("alpha2", alpha2),
         checks.scalar_ratio("c2", c2),
     )
-    return _one(point, m, schedule)
+    problems = _problems([np.array([x]) for x in point], m, schedule)
+    ties = _solve(problems, m)
+    first = np.zeros(1, dtype=np.int64)
+    k1, k2 = int(ties.k1[0]), int(ties.k2[0])
+    return HybridOptimum(
+        k1=k1,
+        k2=k2,
+        speedup=float(problems.f(first, ties.k1[:1])[0] * problems.g(first, ties.k2[:1])[0]),
+        parallel_dim=k1 * k2,
+        regime=REGIMES[(k2 > 1) + 2 * (k1 > 1)],
+        ties=tuple(zip(ties.k1.tolist(), ties.k2.tolist(), strict=True)),
+    )
 
 
 def regime_map(alpha1: ArrayLike, c1: ArrayLike, alpha2: ArrayLike, c2: ArrayLike, budget: int, mode: str) -> RegimeMap:
@@ -195,21 +206,6 @@ def regime_map(alpha1: ArrayLike, c1: ArrayLike, alpha2: ArrayLike, c2: ArrayLik
     k1, k2, speedup = (np.concatenate(column).reshape(shape) for column in zip(*parts, strict=True))
     regime = ((k2 > 1) + 2 * (k1 > 1)).astype(np.int8)
     return RegimeMap(k1=k1, k2=k2, speedup=speedup, regime=regime)
-
-
-def _one(point: tuple[float, float, float, float], budget: int, mode: Mode) -> HybridOptimum:
-    problems = _problems([np.array([x]) for x in point], budget, mode)
-    ties = _solve(problems, budget)
-    first = np.zeros(1, dtype=np.int64)
-    k1, k2 = int(ties.k1[0]), int(ties.k2[0])
-    return HybridOptimum(
-        k1=k1,
-        k2=k2,
-        speedup=float(problems.f(first, ties.k1[:1])[0] * problems.g(first, ties.k2[:1])[0]),
-        parallel_dim=k1 * k2,
-        regime=REGIMES[(k2 > 1) + 2 * (k1 > 1)],
-        ties=tuple(zip(ties.k1.tolist(), ties.k2.tolist(), strict=True)),
-    )
 
 
 def _grid_part(arrays: list[FloatArray], budget: int, mode: Mode) -> tuple[IntArray, IntArray, FloatArray]:

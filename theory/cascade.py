@@ -1,4 +1,4 @@
-r"""Closed forms of ConfSpec (Liu, Cao, He 2025): cost of gated verification, committed steps, loss of accuracy.
+r"""Closed forms of ConfSpec (Liu, Cao, He 2025): cost of gated verification, loss of accuracy.
 
 A draft verifier decides where it is confident and escalates the other decisions. The paper's alpha, the share of
 escalated decisions, is ``escalation`` here, because alpha1 is the acceptance of a draft step. Costs may be in any unit,
@@ -7,23 +7,19 @@ the same for all.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from theory.checks import FloatArray, broadcast_shape, count, positive, probability, unwrap
-from theory.errors import ParameterError
-from theory.kernels import geometric_sum
 
 __all__ = [
     "Fallback",
     "accuracy_loss_bound",
     "break_even_escalation",
-    "committed_steps",
     "expected_verification_cost",
     "tolerable_disagreement",
-    "verified_steps",
 ]
 
 Fallback = Literal["printed", "text", "reuse"]
@@ -41,7 +37,7 @@ def expected_verification_cost(escalation: ArrayLike, draft_cost: ArrayLike, tar
 
     Returns
     -------
-    Cost per verified step, in the same unit. Per *committed* step multiply by `verified_steps` / `committed_steps`.
+    Cost per verified step, in the same unit.
 
     Raises
     ------
@@ -146,65 +142,3 @@ def tolerable_disagreement(accuracy_loss: ArrayLike, n_decisions: ArrayLike) -> 
     broadcast_shape(accuracy_loss=loss, n_decisions=n)
     with np.errstate(divide="ignore"):
         return unwrap(-np.expm1(np.log1p(-loss) / n))
-
-
-def verified_steps(alpha1: ArrayLike, k1: ArrayLike) -> FloatArray:
-    """Steps verified per iteration, the first rejected one included: ``1 + a + ... + a**(k - 1)``.
-
-    Parameters
-    ----------
-    alpha1 : probability that a draft step is accepted given that its predecessors were, [-], in [0, 1].
-    k1 : steps drafted per iteration, >= 1.
-
-    Returns
-    -------
-    Steps per iteration, in [1, k1].
-
-    Raises
-    ------
-    ParameterError : a value outside its range, or shapes that do not broadcast.
-
-    References
-    ----------
-    ConfSpec, Algorithm 1, lines 10 to 14.
-
-    >>> float(verified_steps(0.5, 2))
-    1.5
-    """
-    a, k = probability("alpha1", alpha1), count("k1", k1)
-    broadcast_shape(alpha1=a, k1=k)
-    return unwrap(geometric_sum(a, k.astype(np.float64)))
-
-
-def committed_steps(alpha1: ArrayLike, k1: ArrayLike, fallback: Fallback = "printed") -> FloatArray:
-    """Steps committed per iteration of Algorithm 1.
-
-    Parameters
-    ----------
-    alpha1 : probability that a draft step is accepted given that its predecessors were, [-], in [0, 1].
-    k1 : steps drafted per iteration, >= 1.
-    fallback : ``"printed"`` gives ``(a + ... + a**k) + 1 - a``; ``"text"`` and ``"reuse"`` give ``1 + ... + a**(k-1)``.
-
-    Returns
-    -------
-    Steps per iteration, in [1, k1].
-
-    Raises
-    ------
-    ParameterError : a value outside its range, an unknown fallback, or shapes that do not broadcast.
-
-    References
-    ----------
-    ConfSpec, Algorithm 1, lines 16 to 22, and section 4.2; claim CS-A1-commits of the ledger.
-
-    >>> float(committed_steps(0.5, 2)), float(committed_steps(0.5, 2, "reuse"))
-    (1.25, 1.5)
-    """
-    if fallback not in get_args(Fallback):
-        raise ParameterError("fallback", fallback, f"must be one of {', '.join(get_args(Fallback))}")
-    a, k = probability("alpha1", alpha1), count("k1", k1)
-    broadcast_shape(alpha1=a, k1=k)
-    if fallback != "printed":
-        return unwrap(geometric_sum(a, k.astype(np.float64)))
-    # 1 + a^2 + ... + a^k: the leading a cancels against -a
-    return unwrap(1.0 + a * a * geometric_sum(a, (k - 1).astype(np.float64)))

@@ -59,7 +59,7 @@ def expected_tokens(alpha: ArrayLike, gamma: ArrayLike) -> FloatArray:
 
     References
     ----------
-    Leviathan, Kalman, Matias 2023, arXiv:2211.17192, Eq. (1).
+    Leviathan, Kalman, Matias 2023, arXiv:2211.17192, Eq. (1); Lookahead Decoding (Fu et al. 2024), Eq. (4).
 
     >>> float(expected_tokens(0.5, 1))
     1.5

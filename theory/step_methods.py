@@ -13,9 +13,10 @@ from typing import get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.cascade import Fallback, committed_steps, verified_steps
+from theory.cascade import Fallback
 from theory.checks import FloatArray, broadcast_shape, count, nonnegative, probability, ratio, unwrap
 from theory.errors import ParameterError
+from theory.kernels import geometric_sum
 from theory.speedup import f_async
 
 __all__ = [
@@ -128,16 +129,18 @@ def confspec_speedup(
 
     .. math:: S = \frac{\mathrm{E}[\text{committed}]}{k_1 c_1 + 1 + \mathrm{E}[\text{verified}] (v_D + e v_T) + r}
 
-    r is the probability that the iteration ends with a step that the target writes anew: 1 - p (printed: no draft was
-    accepted), 1 - p**k1 (text: not all were), 0 (reuse). With ``width`` > 1 a position is accepted with
-    p = 1 - (1 - alpha1)**W, and its siblings are checked concurrently, so that it takes longer if any is escalated.
+    Verified are 1 + p + ... + p**(k1 - 1) steps, the first rejected one included; committed are as many, but as printed
+    p + ... + p**k1 + 1 - p. r is the probability that the iteration ends with a step that the target writes anew: 1 - p
+    (printed: no draft was accepted), 1 - p**k1 (text: not all were), 0 (reuse). With ``width`` > 1 a position is
+    accepted with p = 1 - (1 - alpha1)**W, and its siblings are checked concurrently, so that it takes longer if
+    any is escalated.
 
     Parameters
     ----------
     alpha1 : probability that a draft step is accepted given that those before it were, [-], in [0, 1].
     c1 : draft step time / target step time, [-], in [0, 1].
     k1 : steps drafted per iteration, >= 1.
-    fallback : as in `theory.cascade.committed_steps`.
+    fallback : as in `theory.cascade.Fallback`.
     gate_cost, judge_cost : time of a verdict by the draft and by the judge / target step time, >= 0.
     escalation : share of drafts on which the gate is not confident, [-], in [0, 1]; independent of acceptance.
     width : drafts per position, >= 1.
@@ -157,15 +160,16 @@ def confspec_speedup(
     >>> float(confspec_speedup(1.0, 0.25, 4)), float(confspec_speedup(0.0, 0.25, 4, fallback="reuse"))
     (2.0, 0.5)
     """
-    p, c, k = any_of(alpha1, width), ratio("c1", c1), count("k1", k1)
+    _check_fallback(fallback)
+    p, c, k = np.asarray(any_of(alpha1, width)), ratio("c1", c1), count("k1", k1)
     gate, judge = nonnegative("gate_cost", gate_cost), nonnegative("judge_cost", judge_cost)
     escalated = any_of(probability("escalation", escalation), width)
-    p_array = np.asarray(p)
-    broadcast_shape(alpha1=p_array, c1=c, k1=k, gate_cost=gate, judge_cost=judge, escalation=np.asarray(escalated))
-    anew = {"printed": 1.0 - p_array, "text": 1.0 - p_array**k, "reuse": np.zeros(())}
-    committed = committed_steps(p, k, fallback)
-    checks = verified_steps(p, k) * (gate + escalated * judge)
-    return unwrap(np.asarray(committed / (k * c + 1.0 + checks + anew[fallback])))
+    broadcast_shape(alpha1=p, c1=c, k1=k, gate_cost=gate, judge_cost=judge, escalation=np.asarray(escalated))
+    anew = {"printed": 1.0 - p, "text": 1.0 - p**k, "reuse": np.zeros(())}
+    committed = verified = geometric_sum(p, k.astype(np.float64))
+    if fallback == "printed":  # 1 + p^2 + ... + p^k: the leading p cancels against -p
+        committed = 1.0 + p * p * geometric_sum(p, (k - 1).astype(np.float64))
+    return unwrap(np.asarray(committed / (k * c + 1.0 + verified * (gate + escalated * judge) + anew[fallback])))
 
 
 def confspec_pipeline_speedup(
@@ -185,7 +189,7 @@ def confspec_pipeline_speedup(
     alpha1 : probability that a draft step is accepted given that those before it were, [-], in [0, 1].
     c1 : draft step time / target step time, [-], in [0, 1].
     k1 : target steps in flight along one path, >= 1.
-    fallback : as in `theory.cascade.committed_steps`.
+    fallback : as in `theory.cascade.Fallback`.
     width : drafts per position, >= 1; independent, so that p = 1 - (1 - alpha1)**W, and concurrent at no cost.
 
     Returns
@@ -203,10 +207,14 @@ def confspec_pipeline_speedup(
     >>> float(confspec_pipeline_speedup(0.0, 0.25, 4)), float(confspec_pipeline_speedup(0.0, 0.25, 4, fallback="text"))
     (1.0, 0.5)
     """
-    if fallback not in get_args(Fallback):
-        raise ParameterError("fallback", fallback, f"must be one of {', '.join(get_args(Fallback))}")
+    _check_fallback(fallback)
     p = np.asarray(any_of(alpha1, width))
     f = np.asarray(f_async(p, c1, k1))
     anew = {"printed": (1.0 - p) ** 2, "text": 1.0 - p, "reuse": np.zeros_like(p)}[fallback]
     committed = p + anew if fallback == "printed" else np.ones_like(p)
     return unwrap(np.asarray(committed / (1.0 / f + anew)))
+
+
+def _check_fallback(fallback: str) -> None:
+    if fallback not in get_args(Fallback):
+        raise ParameterError("fallback", fallback, f"must be one of {', '.join(get_args(Fallback))}")

@@ -81,7 +81,9 @@ def lookup_tokens(hit: ArrayLike, first: ArrayLike, continuation: ArrayLike, len
     >>> float(lookup_tokens(0.5, 0.5, 0.5, [0.0, 1.0]))
     1.375
     """
-    h, q1, q, share = _lookup(hit, first, continuation, lengths)
+    h, q1, q = probability("hit", hit), probability("first", first), probability("continuation", continuation)
+    broadcast_shape(hit=h, first=q1, continuation=q)
+    share = _row("lengths", lengths)
     depths = np.arange(1.0, share.size + 1.0)
     return unwrap(1.0 + h * q1 * (geometric_sum(q[..., None], depths) * share).sum(axis=-1))
 
@@ -130,11 +132,3 @@ def _row(name: str, value: ArrayLike) -> FloatArray:
     if array.ndim != 1 or abs(float(array.sum()) - 1.0) > 1e-9:
         raise ParameterError(name, value, "must be one row of probabilities that sum to 1")
     return array
-
-
-def _lookup(
-    hit: ArrayLike, first: ArrayLike, continuation: ArrayLike, lengths: ArrayLike
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    h, q1, q = probability("hit", hit), probability("first", first), probability("continuation", continuation)
-    shape = broadcast_shape(hit=h, first=q1, continuation=q)
-    return np.broadcast_to(h, shape), np.broadcast_to(q1, shape), np.broadcast_to(q, shape), _row("lengths", lengths)

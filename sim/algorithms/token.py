@@ -98,7 +98,7 @@ METHODS = (
         exact=f"{_SAME_TEXT}, in at most as many passes; Equation 4 where guesses are right independently",
         measured="tokens of each pass; seconds of a pass by rows and batch",
         knobs=(Knob(name="window", kind="integer", default=4, low=1, high=128, help="guesses that are iterated on"),),
-        closed_form="theory.lookahead_decoding.speedup.expected_tokens_single",
+        closed_form="theory.speedup.expected_tokens",
         most_tokens=jacobi_tokens,
     ),
 )

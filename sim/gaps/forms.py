@@ -15,9 +15,9 @@ from sim.roles import DRAFT
 from theory import f_async, f_sync
 from theory.block_drafting import block_tokens
 from theory.drafting.distributed import dsi_speedup
-from theory.lookahead_decoding.speedup import expected_tokens_single, lookahead_compression
+from theory.lookahead_decoding.speedup import lookahead_compression
 from theory.specs.beams import beam_speedup, rsd_beams_speedup, specs_speedup
-from theory.speedup import g
+from theory.speedup import expected_tokens, g
 from theory.step_methods import any_of, best_of_speedup, confspec_pipeline_speedup, confspec_speedup, graded_speedup
 from theory.token_methods import lookup_tokens, token_speedup, vector_tokens
 
@@ -114,9 +114,7 @@ CLOSED_FORMS: Final[Mapping[str, Form]] = MappingProxyType(
         "theory.token_methods.vector_tokens": _headed,
         "theory.block_drafting.block_tokens": _of_block,
         "theory.lookahead_decoding.speedup.lookahead_compression": _ngrams,
-        "theory.lookahead_decoding.speedup.expected_tokens_single": lambda world, knobs: float(
-            expected_tokens_single(world.alpha2, knobs["window"])
-        ),
+        "theory.speedup.expected_tokens": lambda world, knobs: float(expected_tokens(world.alpha2, knobs["window"])),
         "theory.specs.beams.beam_speedup": lambda world, knobs: float(
             beam_speedup((world.c1 if knobs["role"] == DRAFT else 1.0) + world.judge)
         ),

@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from theory.budget import REGIMES, TIE_RTOL, HybridOptimum, best_hybrid, regime_map
-from theory.parallelism import parallel_dim, saturation_depth
+from theory.parallelism import parallel_dim, parallel_dim_f
 from theory.speedup import f_async, f_sync, g, h
 
 MODES = ["sync", "async"]
 N_SETS, LARGEST = 10_000, 64
+STEP = {"sync": f_sync, "async": f_async}
 
 probabilities = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.5, 1 - 1e-15, 1.0]))
 ratios = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 1e-6, 0.1, 0.25, 1 / 49, 1.0]))
@@ -26,41 +27,15 @@ def parameter_sets() -> np.ndarray:
     return np.array(list(product(alphas, costs, alphas, costs)))
 
 
-def power_sums(alpha: np.ndarray) -> np.ndarray:
-    """1 + alpha + ... + alpha**(k - 1) for k = 1..64 by adding up: none of the library's formulas."""
-    return np.cumsum(alpha[:, None] ** np.arange(LARGEST), axis=1)
-
-
-def step_table(alpha: np.ndarray, c: np.ndarray, mode: str) -> np.ndarray:
-    """f for k = 1..64, by sums; the async stage time by adding up the window's starts."""
-    k = np.arange(1, LARGEST + 1)
-    sums = power_sums(alpha)
-    if mode == "sync":
-        return sums / (1 + c[:, None] * (k - 1))
-    powers = alpha[:, None] ** np.arange(LARGEST)
-    lead = np.cumsum(np.arange(LARGEST) * powers, axis=1) * (1 - alpha[:, None])
-    slow = (1 - alpha + alpha * c)[:, None]
-    with np.errstate(divide="ignore"):
-        return np.where(k * c[:, None] < 1 - 1e-12, sums / (1 + c[:, None] * lead), 1 / slow)
-
-
-def widths(c: np.ndarray, mode: str) -> np.ndarray:
-    """ParallelDim_f for k = 1..64; 1e-12 forgives the binary unit fractions."""
-    k = np.arange(1, LARGEST + 1)
-    if mode == "sync":
-        return np.broadcast_to(k, (c.size, LARGEST))
-    with np.errstate(divide="ignore"):
-        return np.minimum(k, np.ceil(1 / c * (1 - 1e-12))[:, None]).astype(int)
-
-
 class BruteForce:
     """Every (k1, k2) up to 64 for every parameter set, grouped by the budget it needs."""
 
     def __init__(self, sets: np.ndarray, mode: str) -> None:
-        alpha1, c1, alpha2, c2 = sets.T
-        self.f = step_table(alpha1, c1, mode)
-        self.g = step_table(alpha2, c2, "sync")
-        self.width = widths(c1, mode)
+        alpha1, c1, alpha2, c2 = sets.T[:, :, None]
+        k = np.arange(1, LARGEST + 1)
+        self.f = STEP[mode](alpha1, c1, k)
+        self.g = g(alpha2, c2, k)
+        self.width = parallel_dim_f(c1, k, mode)
 
     def best(self) -> np.ndarray:
         """Largest speedup under each budget 1..64, shape (n, 64)."""
@@ -90,7 +65,7 @@ class BruteForce:
 def test_equals_brute_force_for_every_budget(mode: str) -> None:
     """The speedup, the budget kept and the answer's own value, on every eleventh set for all M <= 64: 58,000 problems.
 
-    Both sides are right to about 1e-15 (the cumulative sums of 64 terms to 7e-15 at worst), so 2e-14 apart is equal.
+    Of the formulas themselves `test_numeric_functions` has more; 2e-14 apart is equal.
     """
     sets = parameter_sets()
     assert sets.shape == (N_SETS, 4)
@@ -139,9 +114,8 @@ def test_large_budgets_against_all_k1(mode: str) -> None:
         budget = int(rng.integers(1000, 5000))
         k = np.arange(1, budget + 1)
         token = np.maximum.accumulate(g(alpha2, c2, k))
-        step = (f_sync if mode == "sync" else f_async)(alpha1, c1, k)
-        width = k if mode == "sync" else np.minimum(k, saturation_depth(c1)).astype(int)
-        expected = np.max(step * token[budget // width - 1])
+        step = STEP[mode](alpha1, c1, k)
+        expected = np.max(step * token[budget // parallel_dim_f(c1, k, mode) - 1])
         found = best_hybrid(alpha1, c1, alpha2, c2, budget, mode)
         assert found.speedup == pytest.approx(expected, rel=1e-14)
 
@@ -214,7 +188,7 @@ def test_known_answers(
 def test_plateaus_list_every_undominated_tie(alpha1: float, alpha2: float, budget: int, mode: str) -> None:
     """Free drafts: both factors creep up to their limits, where a trade of k1 for k2 keeps the value."""
     k1, k2 = np.arange(1, 401), np.arange(1, 201)
-    value = np.outer((f_sync if mode == "sync" else f_async)(alpha1, 0.0, k1), g(alpha2, 0.0, k2))
+    value = np.outer(STEP[mode](alpha1, 0.0, k1), g(alpha2, 0.0, k2))
     value[np.outer(k1, k2) > budget] = 0.0
     found = best_hybrid(alpha1, 0.0, alpha2, 0.0, budget, mode)
     tied = value >= value.max() * (1 - TIE_RTOL)
@@ -231,15 +205,12 @@ def test_free_tokens_stop_where_the_digits_do() -> None:
     """c2 = 0: g rises for ever, and the answer is the smallest k2 that no float64 tells from the limit 2."""
     found = best_hybrid(0.0, 0.5, 0.5, 0.0, 10**6, "sync")
     assert (found.k1, found.speedup) == (1, pytest.approx(2, rel=TIE_RTOL))
-    gap = [1 - exact_g_free(k) / 2 for k in (found.k2 - 1, found.k2)]
+    gap = [1 - sum(Fraction(1, 2**i) for i in range(k)) / 2 for k in (found.k2 - 1, found.k2)]
     assert gap[0] > TIE_RTOL >= gap[1]
 
 
-def exact_g_free(k: int) -> Fraction:
-    return sum((Fraction(1, 2**i) for i in range(k)), Fraction(0))
-
-
-def test_regime_map_is_best_hybrid_at_each_point() -> None:
+def test_regime_map_is_best_hybrid_at_each_point_also_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("theory.budget._CHUNK", 500)
     alpha1, alpha2 = np.linspace(0, 1, 9)[:, None], np.linspace(0, 1, 8)
     for mode, budget in product(MODES, (1, 4, 16, 1000)):
         found = regime_map(alpha1, 0.2, alpha2, 0.05, budget, mode)
@@ -249,13 +220,4 @@ def test_regime_map_is_best_hybrid_at_each_point() -> None:
             assert (single.k1, single.k2) == (found.k1[i, j], found.k2[i, j])
             assert single.speedup == pytest.approx(found.speedup[i, j], rel=2e-15)
             assert single.regime == REGIMES[found.regime[i, j]]
-
-
-def test_regime_map_of_scalars_and_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert regime_map(0.6, 0.2, 0.7, 0.1, 16, "async").k1.shape == ()
-    alpha = np.linspace(0, 1, 50)
-    whole = regime_map(alpha, 0.2, alpha[:, None], 0.05, 64, "async")
-    monkeypatch.setattr("theory.budget._CHUNK", 500)
-    parts = regime_map(alpha, 0.2, alpha[:, None], 0.05, 64, "async")
-    assert np.array_equal(whole.k1, parts.k1)
-    assert np.array_equal(whole.k2, parts.k2)

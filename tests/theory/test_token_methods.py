@@ -1,9 +1,8 @@
-"""Token-level methods against 50 digits, fractions and enumeration; acceptance of blocks by their length."""
+"""Token-level methods against enumeration and Leviathan's form; acceptance of blocks by their length."""
 
 import itertools
 from fractions import Fraction
 
-import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,53 +13,37 @@ from theory import g, token_methods
 from theory.block_drafting import at_length
 
 EPS = float(np.finfo(np.float64).eps)
-VECTORS = ([0.5], [0.9, 0.8, 0.7], [1.0, 0.0, 0.3], [0.0, 1.0], [1e-9, 0.5], [1 - 1e-12] * 12, [1.0] * 5)
-LOOKUPS = (
-    (0.6, 0.7, 0.9, [0.1, 0.2, 0.7]),
-    (1.0, 0.4, 0.4, [0.0, 0.0, 0.0, 1.0]),
-    (0.0, 1.0, 1.0, [1.0]),
-    (0.3, 1.0, 1.0, [0.5, 0.5]),
-    (1e-6, 0.5, 1 - 1e-12, [0.0] * 31 + [1.0]),
-)
+VECTORS = ([0.5], [0.9, 0.8, 0.7], [1.0, 0.0, 0.3], [0.0, 1.0], [1e-9, 0.5], [1.0] * 5)
 
 probabilities = st.floats(0.0, 1.0, allow_subnormal=False)
 
 
-def exact(value: float) -> Fraction:
-    return Fraction(*float(value).as_integer_ratio())
-
-
-def enumerated(vector: list[float]) -> list[Fraction]:
-    """P(tau = 1), ..., P(tau = k2): every pattern of right and wrong positions, as if all were checked."""
-    chances = [exact(a) for a in vector]
-    found = [Fraction(0)] * (len(vector) + 1)
+@pytest.mark.parametrize("vector", VECTORS, ids=str)
+def test_tokens_against_enumeration(vector: list[float]) -> None:
+    """Every pattern of right and wrong positions; sums of products of k2 factors at most are right to k2 + 1 units."""
+    mean = Fraction(0)
     for pattern in itertools.product((True, False), repeat=len(vector)):
         weight = Fraction(1)
-        for right, a in zip(pattern, chances, strict=True):
+        for right, a in zip(pattern, map(Fraction, vector), strict=True):
             weight *= a if right else 1 - a
-        found[pattern.index(False) if False in pattern else len(vector)] += weight
-    return found
-
-
-@pytest.mark.parametrize("vector", [*VECTORS[:-2], VECTORS[-1]], ids=str)
-def test_tokens_against_enumeration(vector: list[float]) -> None:
-    """Sums of products of at most k2 factors, each rounded once: k2 + 1 units."""
-    mean = sum((j + 1) * right for j, right in enumerate(enumerated(vector)))
+        mean += weight * (1 + (*pattern, False).index(False))
     assert float(token_methods.vector_tokens(vector)) == pytest.approx(float(mean), rel=(len(vector) + 2) * EPS)
 
 
-@pytest.mark.parametrize(("hit", "first", "continuation", "lengths"), LOOKUPS)
-def test_lookup_against_50_digits(hit: float, first: float, continuation: float, lengths: list[float]) -> None:
-    """The mean over drafts of every length, each enumerated position by position; 60 units cover 32 positions."""
-    with mpmath.workdps(50):
-        h, q1, q = (mpmath.mpf(v) for v in (hit, first, continuation))
-        total = mpmath.mpf(1)
-        for d, share in enumerate(lengths, start=1):
-            vector = [q1, *[q] * (d - 1)]
-            for i in range(1, d + 1):
-                total += h * mpmath.mpf(share) * mpmath.fprod(vector[:i])
-        got = float(token_methods.lookup_tokens(hit, first, continuation, lengths))
-        assert abs(got / total - 1) <= 60 * EPS
+@given(
+    hit=probabilities,
+    first=probabilities,
+    later=probabilities,
+    lengths=st.lists(st.integers(0, 9), min_size=1, max_size=32).filter(any),
+)
+def test_lookup_commits_the_mean_over_drafts_of_every_length(
+    hit: float, first: float, later: float, lengths: list[int]
+) -> None:
+    """60 units cover 32 positions."""
+    shares = np.array(lengths) / sum(lengths)
+    drafted = [float(token_methods.vector_tokens([first, *[later] * d])) - 1.0 for d in range(len(lengths))]
+    found = token_methods.lookup_tokens(hit, first, later, shares)
+    assert float(found) == pytest.approx(1.0 + hit * float(shares @ drafted), rel=60 * EPS)
 
 
 @given(alpha=probabilities, k2=st.integers(2, 40), c2=st.floats(0.0, 1.0))
@@ -70,8 +53,6 @@ def test_constant_acceptance_is_the_papers_g(alpha: float, k2: int, c2: float) -
     assert float(token_methods.token_speedup(tokens, 1.0, (k2 - 1) * c2)) == pytest.approx(
         float(g(alpha, c2, k2)), rel=4 * k2 * EPS
     )
-    full = [0.0] * (k2 - 2) + [1.0]
-    assert float(token_methods.lookup_tokens(1.0, alpha, alpha, full)) == pytest.approx(float(tokens), rel=4 * k2 * EPS)
 
 
 test_what_is_outside_its_domain_is_refused = refused(

@@ -2,8 +2,9 @@ r"""Closed forms of Lookahead Decoding (Fu et al. 2024): tokens per step, step c
 
 The paper's alpha is ``alpha2`` here (acceptance of one drafted token), its gamma stays ``gamma``, b is ``n_sequences``,
 f is ``steps_per_hit``, and W, N, G are ``window``, ``ngram`` and ``guesses``; the paper sets ``G = W = b`` and
-``gamma = N - 1``. Equation 5 takes the sequences as independent: sequences that repeat each other give less, different
-ones give more (claims LD-E5-dependence and LD-A4-mean of the ledger).
+``gamma = N - 1``. Equation 4, one sequence, is `theory.speedup.expected_tokens`. Equation 5 takes the sequences as
+independent: sequences that repeat each other give less, different ones give more (claims LD-E5-dependence and
+LD-A4-mean of the ledger).
 """
 
 from __future__ import annotations
@@ -14,14 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from theory.checks import FloatArray, IntArray, at_least_one, broadcast_shape, count, probability, unwrap
-from theory.kernels import geometric_sum
 
 __all__ = [
     "MAX_DRAFT",
     "expected_tokens_multi",
-    "expected_tokens_single",
     "lookahead_compression",
-    "step_compression",
     "step_tokens",
 ]
 
@@ -30,36 +28,6 @@ MAX_DRAFT: Final = 2**20
 
 _CHUNK: Final = 256
 _NEGLIGIBLE: Final = 2.0**-60
-
-
-def expected_tokens_single(alpha2: ArrayLike, gamma: ArrayLike) -> FloatArray:
-    r"""Tokens per step with one drafted sequence.
-
-    .. math:: E = \frac{1 - \alpha^{\gamma + 1}}{1 - \alpha}, \qquad \gamma + 1 \text{ at } \alpha = 1
-
-    Parameters
-    ----------
-    alpha2 : probability that a drafted token passes, [-], in [0, 1]; independent of position.
-    gamma : tokens drafted, in [0, MAX_DRAFT].
-
-    Returns
-    -------
-    Tokens per step, in [1, gamma + 1], the broadcast shape.
-
-    Raises
-    ------
-    ParameterError : a value outside its range, or shapes that do not broadcast.
-
-    References
-    ----------
-    Fu et al. 2024, arXiv:2402.02057, Equation 4.
-
-    >>> float(expected_tokens_single(0.5, 2))
-    1.75
-    """
-    alpha, n = probability("alpha2", alpha2), count("gamma", gamma, minimum=0, maximum=MAX_DRAFT)
-    broadcast_shape(alpha2=alpha, gamma=n)
-    return unwrap(geometric_sum(alpha, (n + 1).astype(np.float64)))
 
 
 def expected_tokens_multi(alpha2: ArrayLike, gamma: ArrayLike, n_sequences: ArrayLike) -> FloatArray:
@@ -109,45 +77,19 @@ def _some_pass(alpha: FloatArray, index: IntArray, b: IntArray, n: IntArray) -> 
     return np.asarray(np.where(index <= n, terms, 0.0).sum(axis=-1))
 
 
-def step_compression(tokens: ArrayLike, steps_per_hit: ArrayLike) -> FloatArray:
-    r"""Compression S: autoregressive steps per lookahead step, when one step in f emits E tokens and the others one.
-
-    .. math:: S = (f - 1 + E) / f
-
-    Parameters
-    ----------
-    tokens : tokens of a useful step, >= 1.
-    steps_per_hit : steps per useful step (the paper's f), >= 1; total steps over useful steps, not a mean of ratios.
-
-    Returns
-    -------
-    Compression [-], in [1, tokens].
-
-    Raises
-    ------
-    ParameterError : a value below 1, or shapes that do not broadcast.
-
-    References
-    ----------
-    Fu et al. 2024, arXiv:2402.02057, Equations 6 and 7.
-
-    >>> float(step_compression(4.0, 2.0))
-    2.5
-    """
-    e, f = at_least_one("tokens", tokens), at_least_one("steps_per_hit", steps_per_hit)
-    broadcast_shape(tokens=e, steps_per_hit=f)
-    return unwrap(1.0 + (e - 1.0) / f)
-
-
 def lookahead_compression(
     alpha2: ArrayLike, steps_per_hit: ArrayLike, *, window: ArrayLike, ngram: ArrayLike
 ) -> FloatArray:
-    """Compression of Lookahead Decoding in the paper's convention ``G = W = b``, ``gamma = N - 1``.
+    r"""Compression S, autoregressive steps per lookahead step, where one step in f emits E tokens and the others one.
+
+    .. math:: S = (f - 1 + E) / f
+
+    E is `expected_tokens_multi` in the paper's convention ``G = W = b``, ``gamma = N - 1``.
 
     Parameters
     ----------
     alpha2 : probability that a token of an n-gram passes, [-], in [0, 1].
-    steps_per_hit : the paper's f, >= 1.
+    steps_per_hit : steps per useful step (the paper's f), >= 1; total steps over useful steps, not a mean of ratios.
     window : W, and as many guesses, >= 1.
     ngram : N, >= 1 (1 drafts nothing).
 
@@ -161,14 +103,17 @@ def lookahead_compression(
 
     References
     ----------
-    Fu et al. 2024, arXiv:2402.02057, Equations 5 and 7.
+    Fu et al. 2024, arXiv:2402.02057, Equations 5 to 7.
 
     >>> round(float(lookahead_compression(0.425, 3.106, window=15, ngram=5)), 3)
     1.979
     """
     size = count("ngram", ngram, maximum=MAX_DRAFT)
     width = count("window", window)
-    return step_compression(expected_tokens_multi(alpha2, size - 1, width), steps_per_hit)
+    f = at_least_one("steps_per_hit", steps_per_hit)
+    e = np.asarray(expected_tokens_multi(alpha2, size - 1, width))
+    broadcast_shape(tokens=e, steps_per_hit=f)
+    return unwrap(1.0 + (e - 1.0) / f)
 
 
 def step_tokens(window: ArrayLike, ngram: ArrayLike, guesses: ArrayLike) -> IntArray:

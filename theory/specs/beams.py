@@ -29,7 +29,6 @@ from theory.step_methods import any_of
 __all__ = [
     "beam_speedup",
     "rsd_beams_speedup",
-    "specs_generations",
     "specs_speedup",
 ]
 
@@ -94,73 +93,6 @@ def rsd_beams_speedup(alpha1: ArrayLike, width: ArrayLike, draft_cost: ArrayLike
     return unwrap(np.asarray(1.0 / (d + (1.0 - np.asarray(any_of(a, n))) * t)))
 
 
-def specs_generations(
-    n_steps: int,
-    promising_target: float,
-    promising_draft: float,
-    *,
-    switch: Switch = "once",
-    start: Literal["target", "draft"] = "target",
-    share: float = 0.5,
-) -> tuple[float, float]:
-    r"""Expected generations by target and by draft in the steps of an answer of SPECS.
-
-    Who generates is a Markov chain: with probability t the target generates a step, and
-
-    .. math:: t' = t \, P(\text{target again}) + (1 - t) \, P(\text{back to the target}).
-
-    Parameters
-    ----------
-    n_steps : steps of the answer, >= 1.
-    promising_target, promising_draft : probability that some candidate of the model is rewarded above tau, in [0, 1]:
-        ``any_of(q, n)`` for n independent candidates.
-    switch : as in `sim.algorithms.specs`: ``once`` (Algorithm 1), ``both-ways``, ``retry``, ``random``, ``never``.
-    start : who generates the first step; ``retry`` begins every step with the draft.
-    share : ``random`` only: probability that the target generates a step after the first.
-
-    Returns
-    -------
-    Target's and draft's generations; they sum to ``n_steps``, but for ``retry``.
-
-    Raises
-    ------
-    ParameterError : a value outside its range, or no such ``switch`` or ``start``.
-
-    References
-    ----------
-    SPECS, Algorithm 1, line 9, and its ablations (Tables 2 and 6).
-
-    >>> specs_generations(3, 0.5, 1.0)
-    (1.75, 1.25)
-    >>> specs_generations(4, 0.0, 0.75, switch="retry")
-    (1.0, 4.0)
-    """
-    n, p, q = (
-        scalar_count("n_steps", n_steps),
-        scalar_probability("promising_target", promising_target),
-        scalar_probability("promising_draft", promising_draft),
-    )
-    lot = scalar_probability("share", share)
-    if switch not in _SWITCHES:
-        raise ParameterError("switch", switch, f"must be one of {', '.join(_SWITCHES)}")
-    if start not in ("target", "draft"):
-        raise ParameterError("start", start, "must be 'target' or 'draft'")
-    if switch == "retry":
-        return n * (1.0 - q), float(n)
-    again, back = {
-        "once": (1.0 - p, 0.0),
-        "both-ways": (1.0 - p, 1.0 - q),
-        "random": (lot, lot),
-        "never": (1.0, 0.0),
-    }[switch]
-    t = float(start == "target")
-    total = 0.0
-    for _ in range(n):
-        total += t
-        t = t * again + (1.0 - t) * back
-    return total, n - total
-
-
 def specs_speedup(
     n_steps: int,
     promising_target: float,
@@ -172,13 +104,22 @@ def specs_speedup(
     start: Literal["target", "draft"] = "target",
     share: float = 0.5,
 ) -> float:
-    """Speedup of SPECS: steps over the time of the expected generations by either model.
+    r"""Speedup of SPECS: steps over the time of the expected generations by either model.
+
+    Who generates is a Markov chain: with probability t the target generates a step, and
+
+    .. math:: t' = t \, P(\text{target again}) + (1 - t) \, P(\text{back to the target}).
 
     Parameters
     ----------
-    n_steps, promising_target, promising_draft, switch, start, share : as in `specs_generations`.
+    n_steps : steps of the answer, >= 1.
+    promising_target, promising_draft : probability that some candidate of the model is rewarded above tau, in [0, 1]:
+        ``any_of(q, n)`` for n independent candidates.
     target_cost : time of generating and rewarding the target's candidates of a step, target steps, > 0.
     draft_cost : time of generating, rewarding and, where the score has it, weighing the draft's by likelihood, > 0.
+    switch : as in `sim.algorithms.specs`: ``once`` (Algorithm 1), ``both-ways``, ``retry``, ``random``, ``never``.
+    start : who generates the first step; ``retry`` begins every step with the draft.
+    share : ``random`` only: probability that the target generates a step after the first.
 
     Returns
     -------
@@ -186,13 +127,37 @@ def specs_speedup(
 
     Raises
     ------
-    ParameterError : as `specs_generations`, or a cost that is not positive.
+    ParameterError : a value outside its range, a cost that is not positive, or no such ``switch`` or ``start``.
 
-    >>> specs_speedup(4, 1.0, 1.0, 1.0, 0.5)
-    1.6
+    References
+    ----------
+    SPECS, Algorithm 1, line 9, and its ablations (Tables 2 and 6).
+
+    >>> specs_speedup(4, 1.0, 1.0, 1.0, 0.5), specs_speedup(4, 0.0, 0.75, 1.0, 0.5, switch="retry")
+    (1.6, 1.3333333333333333)
     """
-    t, d = float(positive("target_cost", target_cost)), float(positive("draft_cost", draft_cost))
-    by_target, by_draft = specs_generations(
-        n_steps, promising_target, promising_draft, switch=switch, start=start, share=share
+    target, draft = float(positive("target_cost", target_cost)), float(positive("draft_cost", draft_cost))
+    n, p, q = (
+        scalar_count("n_steps", n_steps),
+        scalar_probability("promising_target", promising_target),
+        scalar_probability("promising_draft", promising_draft),
     )
-    return n_steps / (by_target * t + by_draft * d)
+    lot = scalar_probability("share", share)
+    if switch not in _SWITCHES:
+        raise ParameterError("switch", switch, f"must be one of {', '.join(_SWITCHES)}")
+    if start not in ("target", "draft"):
+        raise ParameterError("start", start, "must be 'target' or 'draft'")
+    if switch == "retry":
+        return n / (n * (1.0 - q) * target + n * draft)
+    again, back = {
+        "once": (1.0 - p, 0.0),
+        "both-ways": (1.0 - p, 1.0 - q),
+        "random": (lot, lot),
+        "never": (1.0, 0.0),
+    }[switch]
+    t = float(start == "target")
+    by_target = 0.0
+    for _ in range(n):
+        by_target += t
+        t = t * again + (1.0 - t) * back
+    return n / (by_target * target + (n - by_target) * draft)

@@ -6,7 +6,6 @@ SGLang has no place in our environment: put `sglang` on the path, as for `test_s
 import json
 import shutil
 import subprocess
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,6 @@ CONFIGURATIONS: tuple[dict[str, Any] | None, ...] = (
         "13": {"candidate_steps": [0, 1, 5], "down_hysteresis": 0.5},
     },
 )
-CASES = [(i, graphs) for i in range(len(CONFIGURATIONS)) for graphs in (None, GRAPHS)]
 
 CHOOSE = """
 import json, sys, tempfile
@@ -59,7 +57,6 @@ def slots_of(config: dict[str, Any]) -> dict[int, SlotRule]:
     return {size: SlotRule(**{**of, "candidate_steps": tuple(of["candidate_steps"])}) for size, of in said.items()}
 
 
-@cache
 def drawn() -> list[list[int]]:
     """Tokens that a draft without end would have right, of each sequence, of rounds in batches that come and go."""
     rng, rounds = np.random.default_rng(11), []
@@ -69,27 +66,20 @@ def drawn() -> list[list[int]]:
     return rounds
 
 
-@cache
-def chosen_by_sglang() -> list[list[int]]:
-    """Steps of each round, by case."""
+def test_the_steps_are_those_that_sglang_chooses() -> None:
     found = shutil.which("sglang")
     if found is None:
         pytest.skip("sglang is on no path")
-    asked = json.dumps([INITIAL, [(CONFIGURATIONS[i], graphs) for i, graphs in CASES], drawn()])
+    cases = [(config, graphs) for config in CONFIGURATIONS for graphs in (None, GRAPHS)]
+    rounds = drawn()
     words = [str(Path(found).with_name("python")), "-c", CHOOSE]
+    asked = json.dumps([INITIAL, cases, rounds])
     done = subprocess.run(words, input=asked, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    steps: list[list[int]] = json.loads(done.stdout.splitlines()[-1])
-    return steps
-
-
-@pytest.mark.parametrize("case", range(len(CASES)))
-def test_the_steps_are_those_that_sglang_chooses(case: int) -> None:
-    i, graphs = CASES[case]
-    config = CONFIGURATIONS[i]
-    control, ours = AdaptiveSteps(DEFAULT_SLOTS if config is None else slots_of(config), INITIAL, graphs or ()), []
-    for right in drawn():
-        ours.append(control.steps(len(right)))
-        control.observe([min(one, ours[-1]) for one in right])
-    assert ours == chosen_by_sglang()[case]
-    assert len(set(ours)) >= 3
+    for (config, graphs), theirs in zip(cases, json.loads(done.stdout.splitlines()[-1]), strict=True):
+        control, ours = AdaptiveSteps(DEFAULT_SLOTS if config is None else slots_of(config), INITIAL, graphs or ()), []
+        for right in rounds:
+            ours.append(control.steps(len(right)))
+            control.observe([min(one, ours[-1]) for one in right])
+        assert ours == theirs, (config, graphs)
+        assert len(set(ours)) >= 3

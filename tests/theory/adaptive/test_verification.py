@@ -41,7 +41,10 @@ def test_what_is_kept_of_each_position_is_what_was_published() -> None:
 
 @settings(max_examples=40)
 @given(rates=RATES, spread=SPREADS)
-def test_with_all_verified_nothing_changes(rates: list[float], spread: float) -> None:
+def test_survival_is_what_counters_show_and_verifying_all_changes_nothing(rates: list[float], spread: float) -> None:
+    alive = survival(rates, spread)
+    assert np.all(np.diff(alive, axis=1) <= 0.0), "it falls along a draft"
+    assert alive.mean(axis=0) == pytest.approx(np.cumprod(rates), rel=1e-5, abs=1e-6)
     found = verified(rates, 0.0, spread)
     assert found.rows == len(rates) + 1.0
     assert found.tokens == pytest.approx(1.0 + float(np.cumprod(rates).sum()), rel=1e-5)
@@ -58,14 +61,6 @@ def test_a_higher_threshold_verifies_and_commits_less(
     assert less.rows <= more.rows
     assert less.tokens <= more.tokens + 1e-12
     assert less.tokens - 1.0 >= (less.rows - 1.0) * high - 1e-9, "each chosen token survives likelier than that"
-
-
-@settings(max_examples=30)
-@given(rates=RATES, spread=SPREADS)
-def test_survival_falls_along_a_draft_and_is_what_counters_show_on_average(rates: list[float], spread: float) -> None:
-    alive = survival(rates, spread)
-    assert np.all(np.diff(alive, axis=1) <= 0.0)
-    assert alive.mean(axis=0) == pytest.approx(np.cumprod(rates), rel=1e-5, abs=1e-6)
 
 
 @settings(max_examples=30)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refused
 
-from theory.drafting.ranked_trees import RankedTree, fastest_tree
+from theory.drafting.ranked_trees import fastest_tree
 from theory.errors import ParameterError
 
 RANKS = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=4).filter(lambda p: sum(p) > 0.0)
@@ -49,11 +49,6 @@ def levels_of(parents: Sequence[int]) -> int:
     return max(depths) + 1
 
 
-def best_tree(by_rank: Sequence[float], nodes: int, levels: int = 64) -> RankedTree:
-    """The best of so many nodes: of trees that are drafted for nothing, that of the most tokens."""
-    return fastest_tree(by_rank, 0.0, {nodes: 1.0}, levels).tree
-
-
 def tree_tokens(parents: Sequence[int], by_rank: Sequence[float]) -> float:
     """The tokens of a pass: the sum over nodes of the probability that each is reached."""
     reached, ranks = [1.0], [iter(by_rank) for _ in parents]
@@ -64,22 +59,6 @@ def tree_tokens(parents: Sequence[int], by_rank: Sequence[float]) -> float:
 
 def test_there_are_as_many_ordered_trees_as_catalan_has() -> None:
     assert [len(list(shapes(n, n))) for n in range(1, 8)] == [1, 1, 2, 5, 14, 42, 132]
-
-
-@given(p=RANKS, nodes=st.integers(1, 7), levels=st.integers(1, 7))
-@settings(max_examples=60, deadline=None, derandomize=True)
-def test_no_tree_of_that_size_commits_more(p: list[float], nodes: int, levels: int) -> None:
-    p = [share / max(sum(p), 1.0) for share in p]
-    there = [tree_tokens(shape, p) for shape in shapes(nodes, len(p)) if levels_of(shape) <= levels]
-    if not there:
-        with pytest.raises(ParameterError, match=r"target_s=.* must have at most"):
-            best_tree(p, nodes, levels)
-        return
-    best = best_tree(p, nodes, levels)
-    assert best.tokens == pytest.approx(max(there), rel=1e-12)
-    assert tree_tokens(best.parents, p) == pytest.approx(best.tokens, rel=1e-12)
-    assert (best.nodes, levels_of(best.parents)) == (nodes, best.levels)
-    assert best.levels <= levels
 
 
 def test_the_search_of_sequoia_on_its_demonstration_machine() -> None:
@@ -94,23 +73,37 @@ def test_the_search_of_sequoia_on_its_demonstration_machine() -> None:
     assert (round(found.seconds_per_token, 4), round(found.speedup, 4)) == (4.8878, 2.0459)
 
 
-@given(p=RANKS, draft=st.floats(0.0, 2.0), seconds=st.lists(st.floats(1.0, 3.0), min_size=1, max_size=6))
-@settings(max_examples=40, deadline=None, derandomize=True)
-def test_no_tree_is_faster_on_a_machine(p: list[float], draft: float, seconds: list[float]) -> None:
+@given(
+    p=RANKS,
+    draft=st.floats(0.0, 2.0),
+    seconds=st.dictionaries(st.integers(1, 7), st.floats(1.0, 3.0), min_size=1, max_size=6),
+    levels=st.integers(1, 7),
+)
+@settings(max_examples=80, deadline=None, derandomize=True)
+def test_no_tree_is_faster_on_a_machine(p: list[float], draft: float, seconds: dict[int, float], levels: int) -> None:
     p = [share / max(sum(p), 1.0) for share in p]
-    target = dict(enumerate(seconds, 1))
-    times = [
-        (levels_of(shape) * draft + target[n]) / tree_tokens(shape, p) for n in target for shape in shapes(n, len(p))
-    ]
-    found = fastest_tree(p, draft, target)
+    trees = [shape for n in seconds for shape in shapes(n, len(p)) if levels_of(shape) <= levels]
+    if not trees:
+        with pytest.raises(ParameterError, match=r"target_s=.* must have at most"):
+            fastest_tree(p, draft, seconds, levels)
+        return
+    times = [(levels_of(tree) * draft + seconds[len(tree)]) / tree_tokens(tree, p) for tree in trees]
+    found = fastest_tree(p, draft, seconds, levels)
     assert found.seconds_per_token == pytest.approx(min(times), rel=1e-12)
-    assert found.speedup == pytest.approx(target[1] / min(times), rel=1e-12)
+    assert found.speedup == pytest.approx(seconds[min(seconds)] / min(times), rel=1e-12)
+    best = found.tree
+    assert tree_tokens(best.parents, p) == pytest.approx(best.tokens, rel=1e-12)
+    assert (best.nodes, levels_of(best.parents)) == (len(best.parents), best.levels)
+    taken = best.levels * draft + seconds[best.nodes]
+    assert taken / best.tokens == pytest.approx(min(times), rel=1e-12)
+    assert best.levels <= levels
 
 
 test_impossible_arguments_are_refused = refused(
-    best_tree,
-    ([0.7, 0.6], 3, "by_rank=.*at most 1 in all"),
-    ([0.5], 0, "nodes=0"),
-    ([0.5], 3, 2, "must have at most 2 positions: trees of 1 ranks on 2 levels hold no more"),
-    ([1.5], 3, r"by_rank\[0\]=1.5"),
+    lambda by_rank, nodes, levels: fastest_tree(by_rank, 0.0, dict.fromkeys(nodes, 1.0), levels),
+    ([0.7, 0.6], [3], 64, "by_rank=.*at most 1 in all"),
+    ([0.5], [0], 64, "nodes=0"),
+    ([0.5], [3], 2, "must have at most 2 positions: trees of 1 ranks on 2 levels hold no more"),
+    ([1.5], [3], 64, r"by_rank\[0\]=1.5"),
+    ([0.5], [], 64, "target_s={} must have"),
 )

@@ -7,10 +7,19 @@ from theory.published import specs as published
 KEYS = [(benchmark, width) for benchmark in published.BENCHMARKS for width in published.WIDTHS]
 
 
-def test_table_1_is_complete() -> None:
+def test_tables_are_complete_and_their_cells_decimals() -> None:
+    """Table 3 is for both pairs; Table 5 repeats SPECS of Table 1, so only its other rows are data."""
     methods = ("BS(S)", "BS(B)", "RSD", "SPECS")
     wanted = {(f, b, m, n) for f in published.FAMILIES for b, n in KEYS for m in methods}
     assert set(published.TABLE_1) == wanted
+    assert set(published.TABLE_3) == {(f, b, n) for f in published.FAMILIES for b, n in KEYS}
+    assert set(published.TABLE_5) == set(published.WIDTHS)
+    for number in (1, 2, 4, 5, 6, 7):
+        for row in getattr(published, f"TABLE_{number}").values():
+            assert all(Fraction(cell) >= 0 for cell in row)
+    for beta, tau in published.TABLE_3.values():
+        assert beta > 0
+        assert 0 < Fraction(tau) < 1
 
 
 def test_rows_that_the_paper_repeats_agree() -> None:
@@ -25,19 +34,3 @@ def test_rows_that_the_paper_repeats_agree() -> None:
                 assert Fraction(row[column + 1]) == Fraction(cell.seconds)
         rsd = published.TABLE_1["Qwen2.5", benchmark, "RSD", width]
         assert tuple(published.TABLE_6["RSD", width][column : column + 2]) == (rsd.accuracy, rsd.seconds)
-
-
-def test_hyperparameters_are_complete() -> None:
-    """Table 3 for both pairs; Table 5 repeats SPECS of Table 1, so only its other rows are data."""
-    assert set(published.TABLE_3) == {(f, b, n) for f in published.FAMILIES for b, n in KEYS}
-    assert set(published.TABLE_5) == set(published.WIDTHS)
-    for beta, tau in published.TABLE_3.values():
-        assert beta > 0
-        assert 0 < Fraction(tau) < 1
-
-
-def test_cells_are_decimals() -> None:
-    for number in (1, 2, 4, 5, 6, 7):
-        for row in getattr(published, f"TABLE_{number}").values():
-            for cell in row:
-                assert Fraction(cell) >= 0
