@@ -54,13 +54,18 @@ def test_papers_go_by_name_folder_and_prefix() -> None:
         paper_key("EAGLE")
 
 
-def test_the_command_writes_both_forms(tmp_path: Path) -> None:
+def test_the_command_writes_both_forms_into_a_folder_and_over_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "confspec"
     result = CliRunner().invoke(theorems, ["--errata", "confspec", "-o", str(folder)])
     assert result.exit_code == 0, result.output
     letter = letter_of("confspec")
     written = {path.suffix: path.read_text(encoding="utf-8") for path in folder.iterdir()}
     assert written == {".md": markdown(letter) + "\n", ".tex": latex(letter) + "\n"}
+    (folder / "confspec.md").write_text("mine", encoding="utf-8")
+    for arguments in ([], ["-o", str(folder)]):
+        refused = CliRunner().invoke(theorems, ["--errata", "confspec", *arguments])
+        assert isinstance(refused.exception, ParameterError)
+    assert (folder / "confspec.md").read_text(encoding="utf-8") == "mine"
 
 
 @pytest.mark.parametrize("key", PAPERS)
@@ -310,12 +315,3 @@ def test_the_site_shows_the_documents() -> None:
     source = ["a line that is replaced"]
     conf._text(None, "reference/errata-confspec", source)
     assert "# To the authors of ConfSpec: errata" in source[0]
-
-
-def test_errata_need_a_folder_and_overwrite_nothing(tmp_path: Path) -> None:
-    missing = CliRunner().invoke(theorems, ["--errata", "confspec"])
-    assert isinstance(missing.exception, ParameterError)
-    (tmp_path / "confspec.md").write_text("mine", encoding="utf-8")
-    taken = CliRunner().invoke(theorems, ["--errata", "confspec", "-o", str(tmp_path)])
-    assert isinstance(taken.exception, ParameterError)
-    assert (tmp_path / "confspec.md").read_text(encoding="utf-8") == "mine"

@@ -1,5 +1,6 @@
 """Mutants of claims: all kinds of changes are made, and what survives is named."""
 
+import random
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -63,9 +64,10 @@ def test_the_search_refutes_it(name: str) -> None:
     statement = _statement(claim(claim_id), corrected)
     if "range" in change:
         change = {"domain": {**statement.domain, **change["range"]}}
-    finding = falsified(replace(statement, **change), name)
+    changed = replace(statement, **change)
+    finding = falsified(changed, name)
     assert finding.failing is not None, finding
-    assert statement.admits(finding.failing) or "premise" in change or "numbers" in change or "domain" in change
+    assert changed.admits(finding.failing)
 
 
 @pytest.mark.parametrize("less", ["0.0002", "0.0009"])
@@ -116,16 +118,12 @@ def test_a_hundred_mutants_fall() -> None:
 
 
 def test_all_kinds_of_changes_are_made() -> None:
-    import random
-
     made = {one.kind for name in ("LR-L3b", "LR-T4e", "LD-S3") for one in changes(*_recorded(name), random.Random(1))}
     assert made >= {"constant", "coefficient", "direction"}
     assert {claim_.id for claim_, _, _ in holding()} >= {"LR-L2c", "SPECS-T3", "CS-P4"}
 
 
 def test_a_change_that_only_weakens_is_not_made() -> None:
-    import random
-
     item, corrected, statement = _recorded("LR-L6a")
     found = [one.what for one in changes(item, corrected, statement, random.Random(1)) if one.kind == "constant"]
     assert any(what.startswith("1.14543 for 1.157") for what in found)

@@ -21,15 +21,20 @@ def _of(relation: str, premise: str = "", **domain: object) -> Finding:
     return falsified(Formula(relation=relation, premise=premise, domain={**UNIT, **domain}), "seed")  # type: ignore[dict-item]
 
 
-def test_all_joint_corners_are_tried() -> None:
+def test_all_joint_corners_and_whole_numbers_are_tried() -> None:
     domain = {**UNIT, "n": whole(2, 9), "p": one_of(1, 3)}
-    found = list(families.corners(domain, Fraction(1, 100), 1000, random.Random(1)))
-    assert len(found) == 2 * 2 * 3 * 2
-    assert {(p["x"], p["y"]) for p in found} == {(Fraction(a, 100), Fraction(b, 100)) for a in (1, 99) for b in (1, 99)}
+    corners = list(families.corners(domain, Fraction(1, 100), 1000, random.Random(1)))
+    assert len(corners) == 2 * 2 * 3 * 2
+    assert {(p["x"], p["y"]) for p in corners} == {
+        (Fraction(a, 100), Fraction(b, 100)) for a in (1, 99) for b in (1, 99)
+    }
     assert len(list(families.corners(domain, Fraction(1, 100), 7, random.Random(1)))) == 7
+    found = _of("(n - 137)**2 + x > 1", n=whole(1, 200))
+    assert found.failing is not None
+    assert abs(found.failing["n"] - 137) <= 1
 
 
-def test_points_of_all_families_lie_in_the_domain() -> None:
+def test_points_of_all_families_and_of_curves_lie_in_the_domain() -> None:
     domain = {"x": between("1/2", "4/5"), "y": between(1, None, "[)"), "M": whole(4, None, 2), "p": one_of("1/3", 2)}
     rng = random.Random(2)
     drawn = [
@@ -39,6 +44,9 @@ def test_points_of_all_families_lie_in_the_domain() -> None:
         *families.inside(domain, 50, rng),
     ]
     assert all(point[name] in domain[name] for point in drawn for name in domain)
+    curve = list(families.along(UNIT, ["x = 20 * t, y = 1 - t"]))
+    assert curve[0] == {"x": Fraction(1, 5), "y": Fraction(99, 100)}
+    assert all(0 < value < 1 for point in curve for value in point.values())
 
 
 @pytest.mark.parametrize(
@@ -58,12 +66,6 @@ def test_a_false_statement_is_refuted_where_it_fails(relation: str, premise: str
     assert failing is not None
     assert formula.admits(failing)
     assert formula.holds(failing) is False
-
-
-def test_whole_numbers_are_walked() -> None:
-    found = _of("(n - 137)**2 + x > 1", n=whole(1, 200))
-    assert found.failing is not None
-    assert abs(found.failing["n"] - 137) <= 1
 
 
 def test_rounding_is_no_counterexample() -> None:
@@ -113,9 +115,3 @@ def test_a_curve_leads_to_a_failure_that_no_other_point_shows() -> None:
     band = Formula(relation="y > x**2 or y < x**2 / 2 or x > 1/10**20", domain=UNIT)
     assert falsified(band, "seed").failing is None
     assert falsified(replace(band, curves=["x = t, y = 3/4 * t**2"]), "seed").failing is not None
-
-
-def test_points_of_a_curve_lie_in_the_domain() -> None:
-    found = list(families.along(UNIT, ["x = 20 * t, y = 1 - t"]))
-    assert found[0] == {"x": Fraction(1, 5), "y": Fraction(99, 100)}
-    assert all(0 < value < 1 for point in found for value in point.values())

@@ -28,9 +28,14 @@ HALF = Fraction(1, 2)
 rationals = st.fractions(min_value=Fraction(1, 9), max_value=9, max_denominator=9)
 
 
-def test_two_candidates_by_hand() -> None:
+def test_laws_and_divergences_by_hand() -> None:
     # draws 00, 01, 10, 11 with chance 1/4 each; a mixed pair gives letter 2 with chance 3/4
     assert selection_law((HALF, HALF), (Fraction(1), Fraction(3)), 2) == (Fraction(3, 8), Fraction(5, 8))
+    assert laplace_product((Fraction(1),), (Fraction(2),), 3, Fraction(2)) == Fraction(1, 8)
+    law, base = (HALF, HALF), (Fraction(1, 4), Fraction(3, 4))
+    assert chi_square(law, base) == Fraction(1, 3)
+    assert kl(law, base) == log(Fraction(4, 3)) * HALF
+    assert coverage(law, base) == 3
 
 
 @given(st.lists(st.tuples(rationals, rationals), min_size=1, max_size=3), st.integers(1, 4))
@@ -41,17 +46,6 @@ def test_both_selection_laws_agree_and_sum_to_one(model: list[tuple[Fraction, Fr
     law = selection_law(gen, weights, n)
     assert law == selection_law_by_sequences(gen, weights, n)
     assert sum(law) == 1
-
-
-def test_laplace_product_of_one_letter_is_the_elementary_integral() -> None:
-    assert laplace_product((Fraction(1),), (Fraction(2),), 3, Fraction(2)) == Fraction(1, 8)
-
-
-def test_divergences_by_hand() -> None:
-    law, base = (HALF, HALF), (Fraction(1, 4), Fraction(3, 4))
-    assert chi_square(law, base) == Fraction(1, 3)
-    assert kl(law, base) == log(Fraction(4, 3)) * HALF
-    assert coverage(law, base) == 3
 
 
 def test_logs_decide_equality_and_sign() -> None:
