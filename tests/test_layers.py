@@ -3,7 +3,7 @@
 import ast
 import sys
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -14,20 +14,11 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = ("theory", "ledger", "sim", "calibrate", "specplan")
-THEORY_MAY_IMPORT = {"numpy", "scipy", "sympy", "flint", "joblib"}  # joblib: the ledger's parallel runner
+THEORY_MAY_IMPORT = {"theory", "", "numpy", "scipy", "sympy", "flint", "joblib"}  # joblib: the ledger's parallel runner
+MODEL_LIBRARIES = {"torch", "transformers", "sentence_transformers", "vllm"}
 HEAVY = {
-    "aiconfigurator_core",
-    "torch",
-    "sentence_transformers",
-    "transformers",
-    "safetensors",
-    "tokenizers",
-    "vllm",
-    "aiohttp",
-    "ray",
-    "dask",
-    "distributed",
-    "numba",
+    *MODEL_LIBRARIES,
+    *("safetensors", "tokenizers", "aiohttp", "ray", "dask", "distributed", "numba", "aiconfigurator_core"),
 }
 HEAVY_FOLDERS = ("calibrate/engines/", "calibrate/pair/")
 MODULES = sorted(path for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))
@@ -107,12 +98,32 @@ def circles(imported_by: Mapping[str, set[str]]) -> list[str]:
             return broken
 
 
-@pytest.mark.parametrize("layer", LAYERS)
-def test_dependencies_point_one_way(layer: str) -> None:
-    forbidden = set(LAYERS[LAYERS.index(layer) + 1 :])
-    for path in (ROOT / layer).rglob("*.py"):
-        upward = forbidden & packages(read(path))
-        assert not upward, f"{path.relative_to(ROOT)} imports {sorted(upward)}, which is above it"
+RULES: dict[str, Callable[[str, list[Import]], set[str]]] = {
+    **{
+        f"{layer} imports no layer above it": lambda name, own, layer=layer, above=set(LAYERS[i:]): (  # type: ignore[misc]
+            packages(own) & above if name.startswith(f"{layer}/") else set()
+        )
+        for i, layer in enumerate(LAYERS, 1)
+    },
+    "planning works without the ledger, which the command and page of the theorems alone import": lambda name, own: (
+        set() if name.startswith("ledger/") or "theorems" in Path(name).name else packages(own) & {"ledger"}
+    ),
+    "theory imports only numerics": lambda name, own: (
+        packages(own) - sys.stdlib_module_names - THEORY_MAY_IMPORT if name.startswith("theory/") else set()
+    ),
+    "heavy modules are imported inside functions": lambda _, own: HEAVY & packages(own, top_level_only=True),
+    "model libraries stay in their folders": lambda name, own: (
+        set() if name.startswith(HEAVY_FOLDERS) else MODEL_LIBRARIES & packages(own)
+    ),
+}
+"""Rule to what a file imports against it."""
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_no_file_imports_what_it_must_not(rule: str) -> None:
+    named = {path.relative_to(ROOT).as_posix(): read(path) for path in MODULES}
+    breaches = {name: sorted(against) for name, own in named.items() if (against := RULES[rule](name, own))}
+    assert not breaches, rule
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
@@ -140,14 +151,6 @@ def test_the_room_of_commands_is_small() -> None:
     assert len(folders) <= MOST_FOLDERS, sorted(folders)
 
 
-def test_only_the_theorems_need_the_ledger() -> None:
-    """Planning works without the ledger: of the product, the command and page of the theorems alone import it."""
-    for path in MODULES:
-        name = path.relative_to(ROOT).as_posix()
-        if not name.startswith("ledger/") and "theorems" not in path.name:
-            assert "ledger" not in packages(read(path)), f"{name} imports the ledger"
-
-
 def test_folders_can_be_surveyed() -> None:
     folders = Counter(path.parent.relative_to(ROOT).as_posix() for path in MODULES if path.name != "__init__.py")
     crowded = {folder: n for folder, n in folders.items() if n > MOST_MODULES}
@@ -158,25 +161,6 @@ def test_files_can_be_surveyed() -> None:
     sizes = {path.relative_to(ROOT).as_posix(): len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
     long = {name: n for name, n in sizes.items() if n > MOST_LINES}
     assert not long, f"files of more than {MOST_LINES} lines: {long}"
-
-
-def test_theory_imports_only_numerics() -> None:
-    for path in (ROOT / "theory").rglob("*.py"):
-        foreign = packages(read(path)) - sys.stdlib_module_names - {"theory", ""}
-        assert foreign <= THEORY_MAY_IMPORT, f"{path.relative_to(ROOT)} imports {sorted(foreign - THEORY_MAY_IMPORT)}"
-
-
-def test_heavy_modules_are_imported_inside_functions() -> None:
-    for path in MODULES:
-        heavy = HEAVY & packages(read(path), top_level_only=True)
-        assert not heavy, f"{path.relative_to(ROOT)} imports {sorted(heavy)} when it is imported itself"
-
-
-def test_model_libraries_stay_in_their_folders() -> None:
-    for path in MODULES:
-        name = path.relative_to(ROOT).as_posix()
-        models = {"torch", "transformers", "sentence_transformers", "vllm"} & packages(read(path))
-        assert not models or name.startswith(HEAVY_FOLDERS), f"{name} imports {sorted(models)}"
 
 
 def test_the_reader_of_imports_sees_what_it_should() -> None:
