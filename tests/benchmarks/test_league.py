@@ -73,7 +73,7 @@ def folder(path: Path) -> Path:
 
 
 @pytest.mark.usefixtures("without_package")
-def test_every_row_is_predicted_in_every_way_that_can(tmp_path: Path) -> None:
+def test_every_row_is_predicted_in_every_way_that_can_and_scored(tmp_path: Path) -> None:
     entries, boards = played(folder(tmp_path), lambda _: lambda: None)
     by = {(entry.own.where, entry.own.quantity): entry for entry in entries}
     served = by["served.csv:2", "time per iteration"]
@@ -88,11 +88,6 @@ def test_every_row_is_predicted_in_every_way_that_can(tmp_path: Path) -> None:
     assert any(reason.startswith("load.csv:3: moe_ep_size='0.0'") for reason in reasons)
     assert any(reason.startswith("broken.csv: lacks the column") for reason in reasons)
     assert any("nobody/knows-it" in reason for reason in reasons)
-
-
-@pytest.mark.usefixtures("without_package")
-def test_scores_and_advice_are_those_of_the_rows(tmp_path: Path) -> None:
-    entries, _ = played(folder(tmp_path), lambda _: lambda: None)
     scores = {(one.group, one.predictor): one for one in standings(entries)["gain under load"]}
     length = scores["all", "acceptance length"]
     measured = (1400.0 / 1588.3, 1900.0 / 1588.3)

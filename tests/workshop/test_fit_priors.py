@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from statistics import fmean
 
+import numpy as np
 import pytest
 
 from specplan.worlds.prior_constants import constants
@@ -20,35 +21,28 @@ needs_data = pytest.mark.skipif(
 )
 
 
-def test_a_curve_gives_its_level_and_slope_back() -> None:
-    level, slope = 1.2, -0.3
-    accepted, tokens = 1.0, 1.0
-    lengths = {}
-    for i in range(1, 9):
-        accepted *= 1.0 / (1.0 + math.exp(-(level + slope * math.log(i))))
-        tokens += accepted
-        lengths[i] = tokens
-    curve = Curve(target="t", draft="d", method="mtp", domain="code", lengths=lengths)
-    assert curve.level_slope == pytest.approx((level, slope), abs=0.01)  # it leans a little to the usual slope
+def chain(level: float, slope: float, positions: int) -> list[float]:
+    """Rates of a chain's positions."""
+    return [1.0 / (1.0 + math.exp(-(level + slope * math.log(i)))) for i in range(1, positions + 1)]
 
 
-def test_a_block_gives_its_level_and_slope_back() -> None:
+def curve_of(rates: list[float], **named: str) -> Curve:
+    lengths = dict(enumerate((1.0 + np.cumsum(np.cumprod(rates))).tolist(), 1))
+    return Curve(**{"target": "t", "draft": "d", "method": "mtp", "domain": "code", **named}, lengths=lengths)
+
+
+def test_curves_of_chains_and_blocks_give_their_level_and_slope_back() -> None:
     level, slope = 1.2, -0.3
-    rates = [1.0 / (1.0 + math.exp(-(level + slope * math.log(i)))) for i in range(1, 16)]
-    lengths = {k: float(block_tokens(rates, 15, k)) for k in (3, 7, 11, 15)}
-    curve = Curve(target="t", draft="d", method="dflash", domain="code", lengths=lengths)
-    assert curve.level_slope_of(15, DFLASH) == pytest.approx((level, slope), abs=0.001)
-    assert curve.level_slope[1] < slope - 1.0, "as a chain, what longer blocks lose looks like lost further tokens"
+    assert curve_of(chain(level, slope, 8)).level_slope == pytest.approx((level, slope), abs=0.01)  # it leans a little
+    lengths = {k: float(block_tokens(chain(level, slope, 15), 15, k)) for k in (3, 7, 11, 15)}
+    block = Curve(target="t", draft="d", method="dflash", domain="code", lengths=lengths)
+    assert block.level_slope_of(15, DFLASH) == pytest.approx((level, slope), abs=0.001)
+    assert block.level_slope[1] < slope - 1.0, "as a chain, what longer blocks lose looks like lost further tokens"
 
 
 def test_what_thinking_does_is_told_by_the_other_targets_where_it_does_the_same_to_all() -> None:
     def curve(target: str, mode: str, level: float) -> Curve:
-        right, lengths = 1.0, {0: 1.0}
-        for k in (1, 2, 3):
-            right *= 1.0 / (1.0 + math.exp(-(level - 0.3 * math.log(k))))
-            lengths[k] = lengths[k - 1] + right
-        del lengths[0]
-        return Curve(target=target, draft=f"d thinking_{mode}", method="mtp", domain="code", lengths=lengths)
+        return curve_of(chain(level, -0.3, 3), target=target, draft=f"d thinking_{mode}")
 
     levels = {"a": 0.5, "b": 1.0, "c": 1.4}
     curves = [curve(t, mode, level + 0.4 * (mode == "off")) for t, level in levels.items() for mode in ("on", "off")]

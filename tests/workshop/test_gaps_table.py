@@ -36,12 +36,9 @@ def test_the_closed_form_holds_where_its_assumptions_do(case: gaps.Case) -> None
     assert 3.0 * cell.stderr <= 0.05 * cell.simulated
 
 
-def test_the_committed_table_is_complete() -> None:
+def test_the_committed_table_is_complete_and_has_every_method_with_a_form() -> None:
     expected = {(case.name, name) for case in CASES for name in CONDITIONS if is_about(case, name)}
     assert set(COMMITTED) == expected
-
-
-def test_every_method_with_a_form_is_in_the_table() -> None:
     tabulated = {
         level: {case.method for case in CASES if case.spec.level == level} for level in ("step", "token", "beam")
     }
