@@ -6,10 +6,8 @@ import os
 import sys
 import time
 from collections.abc import Generator
-from pathlib import Path
 
 import pytest
-from _pytest.doctest import DoctestModule
 
 pytest_plugins = ("pytester",)
 
@@ -31,16 +29,6 @@ LARGE_IMPORT = 300
 
 UNTIMED = ("slow", "gpu", "vllm", "benchmark", "docs")
 """Marks of tests that may take longer."""
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Look for examples in files that have some: importing and searching 445 others would take each process seconds."""
-    return [
-        found
-        for found in (yield)
-        if not isinstance(found, DoctestModule) or ">>>" in file_path.read_text(encoding="utf-8")
-    ]
 
 
 @pytest.hookimpl(tryfirst=True)
