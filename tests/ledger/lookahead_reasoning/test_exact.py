@@ -13,7 +13,7 @@ from ledger.lookahead_reasoning import exact
 rationals = st.fractions(min_value=Fraction(1, 50), max_value=Fraction(49, 50), max_denominator=60)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(alpha=rationals, c=rationals, k=st.integers(1, 9))
 def test_exact_forms_equal_the_statements(alpha: Fraction, c: Fraction, k: int) -> None:
     """The forms that the proofs use are the sympy statements, exactly."""

@@ -1,7 +1,7 @@
 """Every closed form in ``theory`` that the ledger states, against the ledger's statement.
 
-The statements are sympy expressions evaluated with 700 digits at the exact value of each float. A difference is an
-error of the numeric function and of nothing else: 576 digits cancel in 1 - (1 - (1 - 1e-9))**64), no more elsewhere.
+The statements are sympy expressions evaluated with 500 digits at the exact value of each float. A difference is an
+error of the numeric function and of nothing else: 384 digits cancel in 1 - (1 - (1 - 0.999999))**64, no more elsewhere.
 """
 
 import itertools
@@ -23,9 +23,9 @@ from theory.lookahead_decoding import speedup as lookahead
 RELATIVE = 2e-15
 """The modules promise 1e-15 against the exact value (measured worst 9e-16); twice that leaves room for libm."""
 
-DIGITS = 700
+DIGITS = 500
 
-RATES = (1e-12, 0.015625, 0.3, 0.5, 0.52, 0.8, 0.97, 0.999999, 1 - 1e-9)
+RATES = (1e-12, 0.015625, 0.3, 0.5, 0.52, 0.8, 0.97, 0.999999)
 COSTS = (0.0078125, 0.0625, 0.25, 0.3, 0.4, 0.5, 0.75)
 LENGTHS = (1, 2, 3, 5, 8, 64)
 
@@ -76,9 +76,9 @@ def _axis(name: str) -> tuple[float, ...]:
 
 
 def _points(names: tuple[str, ...]) -> list[dict[str, float]]:
-    """At most 40 points of the grid of all values."""
-    grid = [dict(zip(names, values, strict=True)) for values in itertools.product(*map(_axis, names))]
-    return random.Random(1).sample(grid, min(len(grid), 40))
+    """Points of the grid of all values."""
+    drawn = random.Random(1)
+    return [{name: drawn.choice(_axis(name)) for name in names} for _ in range(40)]
 
 
 @cache

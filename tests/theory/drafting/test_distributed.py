@@ -18,20 +18,20 @@ COUNTS = st.integers(1, 8)
 SHARES = st.floats(0.0, 1.0)
 
 
-def run_seconds(accepted: int, c: float, lookahead: int, servers: int) -> float:
-    """Time of a run with so many drafts accepted, in target passes, pass by pass."""
+def run_seconds(runs: int, c: float, lookahead: int, servers: int) -> list[float]:
+    """Times of runs with 0, 1, ..., ``runs`` drafts accepted, in target passes, pass by pass."""
     ends: list[float] = []
-    for i in range(-(-accepted // lookahead) + 1):
+    for i in range(-(-runs // lookahead) + 1):
         free = ends[i - servers] if i >= servers else 0.0
         ends.append(max(i * lookahead * c, free) + 1.0)
-    return ends[-1]
+    return [ends[-(-n // lookahead)] for n in range(runs + 1)]
 
 
 @given(a=st.floats(0.0, 0.9), c=SHARES, lookahead=COUNTS, servers=COUNTS)
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_the_sum_over_runs_is_the_closed_form(a: float, c: float, lookahead: int, servers: int) -> None:
     """Runs of up to 400 drafts: what is left out has probability .9 ** 400 < 1e-18."""
-    seconds = sum((1.0 - a) * a**n * run_seconds(n, c, lookahead, servers) for n in range(401))
+    seconds = sum((1.0 - a) * a**n * run for n, run in enumerate(run_seconds(400, c, lookahead, servers)))
     assert float(dsi_speedup(a, c, lookahead, servers)) == pytest.approx(1.0 / ((1.0 - a) * seconds), rel=1e-9)
 
 
@@ -66,7 +66,7 @@ def test_a_simulated_answer_takes_the_time_of_its_runs(accepted: str, lookahead:
     session = run_answer(partial(distributed, lookahead=lookahead, servers=servers), answer, seconds_per_step(c))
     expected, runs = 0.0, accepted.split("-")[:-1]
     for run in runs:
-        expected += run_seconds(len(run), c, lookahead, servers)
+        expected += run_seconds(len(run), c, lookahead, servers)[-1]
     wrong = [i for i, letter in enumerate(accepted) if letter == "-"]
     if wrong:
         assert session.commit_times[wrong[-1]] == expected  # sums of powers of two: exact

