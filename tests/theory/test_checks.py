@@ -1,5 +1,6 @@
 """Every argument that a person can give is refused with its name, value and rule, or accepted unchanged."""
 
+import inspect
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -17,22 +18,9 @@ GOOD = {
     "limit": 3, "mode": "sync", "budget": 16, "k_max": 9,
 }  # fmt: skip
 FUNCTIONS = {
-    "expected_tokens": "alpha gamma",
-    "expected_accepted_steps": "alpha1 limit",
-    "g": "alpha2 c2 k2",
-    "walltime_leviathan_2023": "alpha c gamma",
-    "f_sync": "alpha1 c1 k1",
-    "f_async": "alpha1 c1 k1",
-    "f_async_saturated": "alpha1 c1 k1",
-    "f_async_unsaturated": "alpha1 c1",
-    "h": "alpha1 c1 k1 alpha2 c2 k2 mode",
-    "saturation_depth": "c1",
-    "parallel_dim_f": "c1 k1 mode",
-    "parallel_dim": "c1 k1 k2 mode",
-    "g_argmax": "alpha2 c2 k_max",
-    "f_sync_argmax": "alpha1 c1 k_max",
-    "best_hybrid": "alpha1 c1 alpha2 c2 budget mode",
-    "regime_map": "alpha1 c1 alpha2 c2 budget mode",
+    name: list(inspect.signature(function).parameters)
+    for name in theory.__all__
+    if inspect.isfunction(function := getattr(theory, name))
 }
 NOT_REAL = [float("nan"), float("inf"), -float("inf"), True, np.True_, "0.5", 0.5j, None, [], [0.5, True], [[0.5], []]]
 NOT_REAL += [Fraction(1, 2), Decimal("0.5"), np.array([0.5, np.nan]), np.array([], dtype=float), object()]
@@ -53,15 +41,10 @@ def bad_values(parameter: str) -> list[object]:
 
 
 def call(name: str, parameter: str, value: object) -> object:
-    arguments = {p: GOOD[p] for p in FUNCTIONS[name].split()}
-    function: Callable[..., object] = getattr(theory, name)
-    arguments[parameter] = value  # type: ignore[assignment]
-    positional = [v for p, v in arguments.items() if p != "k_max"]
-    keywords = {p: v for p, v in arguments.items() if p == "k_max"}
-    return function(*positional, **keywords)
+    return getattr(theory, name)(**{p: GOOD[p] for p in FUNCTIONS[name]} | {parameter: value})
 
 
-CASES = [(name, p) for name, parameters in FUNCTIONS.items() for p in parameters.split()]
+CASES = [(name, p) for name, parameters in FUNCTIONS.items() for p in parameters]
 
 
 @pytest.mark.parametrize(("name", "parameter"), CASES)
