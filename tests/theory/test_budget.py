@@ -1,5 +1,6 @@
 """The hybrid-budget optimiser against brute force, its tie rule, its laws and its speed."""
 
+from collections.abc import Iterable
 from fractions import Fraction
 from itertools import product
 
@@ -13,7 +14,7 @@ from theory.parallelism import parallel_dim, parallel_dim_f
 from theory.speedup import f_async, f_sync, g, h
 
 MODES = ["sync", "async"]
-N_SETS, LARGEST = 10_000, 64
+LARGEST = 64
 STEP = {"sync": f_sync, "async": f_async}
 
 probabilities = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.5, 1 - 1e-15, 1.0]))
@@ -27,59 +28,51 @@ def parameter_sets() -> np.ndarray:
     return np.array(list(product(alphas, costs, alphas, costs)))
 
 
-class BruteForce:
-    """Every (k1, k2) up to 64 for every parameter set, grouped by the budget it needs."""
+def brute_force(sets: np.ndarray, budget: int, mode: str) -> np.ndarray:
+    """Largest speedup of each set under a budget: for each k1 the best k2, by a running maximum over all of them."""
+    alpha1, c1, alpha2, c2 = sets.T[:, :, None]
+    k = np.arange(1, budget + 1)
+    token = np.maximum.accumulate(g(alpha2, c2, k), axis=1)
+    most = budget // parallel_dim_f(c1, k, mode)
+    return np.asarray(np.max(STEP[mode](alpha1, c1, k) * np.take_along_axis(token, most - 1, axis=1), axis=1))
 
-    def __init__(self, sets: np.ndarray, mode: str) -> None:
-        alpha1, c1, alpha2, c2 = sets.T[:, :, None]
-        k = np.arange(1, LARGEST + 1)
-        self.f = STEP[mode](alpha1, c1, k)
-        self.g = g(alpha2, c2, k)
-        self.width = parallel_dim_f(c1, k, mode)
 
-    def best(self) -> np.ndarray:
-        """Largest speedup under each budget 1..64, shape (n, 64)."""
-        n = self.f.shape[0]
-        best = np.zeros((n, LARGEST + 1))
-        row = np.arange(n)
-        for k1 in range(LARGEST):
-            for k2 in range(LARGEST):
-                need = self.width[:, k1] * (k2 + 1)
-                fits = need <= LARGEST
-                if not fits.any():
-                    break
-                where = row[fits], need[fits]
-                best[where] = np.maximum(best[where], (self.f[:, k1] * self.g[:, k2])[fits])
-        return np.maximum.accumulate(best, axis=1)[:, 1:]
+def all_ties(point: tuple[float, ...], budget: int, mode: str) -> tuple[tuple[int, int], ...]:
+    """The rule in words: equal value, fits, undercut by no other; cheapest first, then smallest k1."""
+    alpha1, c1, alpha2, c2 = point
+    k = np.arange(1, budget + 1)
+    value = np.outer(STEP[mode](alpha1, c1, k), g(alpha2, c2, k))
+    value[np.outer(parallel_dim_f(c1, k, mode), k) > budget] = 0.0
+    pairs = [(int(i) + 1, int(j) + 1) for i, j in np.argwhere(value >= value.max() * (1 - TIE_RTOL))]
+    minimal = [p for p in pairs if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in pairs)]
+    return tuple(sorted(minimal, key=lambda p: (p[0] * p[1], p[0])))
 
-    def ties(self, row: int, budget: int, best: float) -> tuple[tuple[int, int], ...]:
-        """The rule in words: equal value, fits, undercut by no other; cheapest first, then smallest k1."""
-        value = np.outer(self.f[row], self.g[row])
-        fits = self.width[row][:, None] * np.arange(1, LARGEST + 1) <= budget
-        pairs = [(int(i) + 1, int(j) + 1) for i, j in np.argwhere(fits & (value >= best * (1 - TIE_RTOL)))]
-        minimal = [p for p in pairs if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in pairs)]
-        return tuple(sorted(minimal, key=lambda p: (p[0] * p[1], p[0])))
+
+def random_sets() -> np.ndarray:
+    """Rates near 1 and small costs, where the best k are large."""
+    rng = np.random.default_rng(11)
+    rates, costs = 1 - 10 ** rng.uniform(-5, -0.2, (2, 30)), 10 ** rng.uniform(-5, -0.3, (2, 30))
+    return np.column_stack([rates[0], costs[0], rates[1], costs[1]])
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_equals_brute_force_for_every_budget(mode: str) -> None:
-    """The speedup, the budget kept and the answer's own value, on every eleventh set for all M <= 64: 58,000 problems.
+@pytest.mark.parametrize(
+    ("sets", "budgets"),
+    # all values of each axis: eleven and ten have no common divisor
+    [(parameter_sets()[::11], range(1, LARGEST + 1)), (random_sets(), (1000, 2741, 4999))],
+    ids=["grid", "large"],
+)
+def test_equals_brute_force(sets: np.ndarray, budgets: Iterable[int], mode: str) -> None:
+    """The speedup, the budget kept and the answer's own value: on the grid for all M <= 64, and for M in the thousands.
 
     Of the formulas themselves `test_numeric_functions` has more; 2e-14 apart is equal.
     """
-    sets = parameter_sets()
-    assert sets.shape == (N_SETS, 4)
-    sets = sets[::11]  # all values of each axis: eleven and ten have no common divisor
-    brute = BruteForce(sets, mode)
-    best = brute.best()
-    row = np.arange(len(sets))
-    for budget in range(1, LARGEST + 1):
-        found = regime_map(*sets.T, budget, mode)
-        np.testing.assert_allclose(found.speedup, best[:, budget - 1], rtol=2e-14)
-        assert np.all(brute.width[row, found.k1 - 1] * found.k2 <= budget)
-        np.testing.assert_allclose(
-            brute.f[row, found.k1 - 1] * brute.g[row, found.k2 - 1], best[:, budget - 1], rtol=2e-14
-        )
+    alpha1, c1, alpha2, c2 = sets.T
+    for budget in budgets:
+        found, best = regime_map(*sets.T, budget, mode), brute_force(sets, budget, mode)
+        np.testing.assert_allclose(found.speedup, best, rtol=2e-14)
+        assert np.all(parallel_dim(c1, found.k1, found.k2, mode) <= budget)
+        np.testing.assert_allclose(h(alpha1, c1, found.k1, alpha2, c2, found.k2, mode), best, rtol=2e-14)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -90,34 +83,15 @@ def test_ties_equal_brute_force(mode: str) -> None:
     """
     sets = parameter_sets()
     equal = sets[(sets[:, :2] == sets[:, 2:]).all(axis=1)]
-    sets = np.concatenate((equal, sets[::61]))
-    brute = BruteForce(sets, mode)
-    best = brute.best()
     several = 0
-    for row, point in enumerate(sets):
+    for row, point in enumerate(np.concatenate((equal, sets[::61])).tolist()):
         budget = 1 + (row * 29) % LARGEST
-        expected = brute.ties(row, budget, best[row, budget - 1])
-        found = best_hybrid(*map(float, point), budget, mode)
+        expected = all_ties(point, budget, mode)
+        found = best_hybrid(*point, budget, mode)
         assert found.ties == expected, (point, budget)
         assert (found.k1, found.k2) == expected[0]
         several += len(expected) > 1
     assert several >= (20 if mode == "sync" else 3), "the sample must hold ties"
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_large_budgets_against_all_k1(mode: str) -> None:
-    """M in the thousands: for each k1 the best k2 by a running maximum over all of them."""
-    rng = np.random.default_rng(11)
-    for _ in range(40):
-        alpha1, alpha2 = 1 - 10 ** rng.uniform(-5, -0.2, 2)
-        c1, c2 = 10 ** rng.uniform(-5, -0.3, 2)
-        budget = int(rng.integers(1000, 5000))
-        k = np.arange(1, budget + 1)
-        token = np.maximum.accumulate(g(alpha2, c2, k))
-        step = STEP[mode](alpha1, c1, k)
-        expected = np.max(step * token[budget // parallel_dim_f(c1, k, mode) - 1])
-        found = best_hybrid(alpha1, c1, alpha2, c2, budget, mode)
-        assert found.speedup == pytest.approx(expected, rel=1e-14)
 
 
 def check_answer(found: HybridOptimum, point: tuple[float, float, float, float], budget: int, mode: str) -> None:
