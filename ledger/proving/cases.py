@@ -103,10 +103,6 @@ class Cases:
         """Whether the statement holds in a case."""
         return bool(self.test(**case))
 
-    def shown_as(self, shown: Mapping[str, str]) -> Case | None:
-        """The case that is shown so, or None."""
-        return next((case for case in self.cases() if _words(self, case) == dict(shown)), None)
-
 
 Statement = Formula | Predicate | Cases
 """What the record of a claim carries."""

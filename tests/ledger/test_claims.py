@@ -107,7 +107,8 @@ def _fails_at_its_counterexample(formula: Statement, evidence: Evidence) -> None
 
 def _point(formula: Statement, shown: Mapping[str, str]) -> Mapping[str, Fraction] | None:
     if isinstance(formula, Cases):
-        return formula.shown_as(shown)
+        told = ((case, {name: str(value) for name, value in formula.shown(case).items()}) for case in formula.cases())
+        return next((case for case, words in told if words == shown), None)
     return {name: Fraction(value) for name, value in shown.items()}
 
 
