@@ -7,13 +7,12 @@ that code.
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusals import refused
+from refusals import refused, refuses
 
 from theory.adaptive.steps import DEFAULT_SLOTS, AdaptiveSteps, Slot, SlotRule, shares_of_steps
 
@@ -125,12 +124,8 @@ def test_shares_sum_to_one_and_rise_with_acceptance() -> None:
     }
 
 
-def rule_of(**said: Any) -> SlotRule:
-    return SlotRule(**{"candidate_steps": (1,), **said})
-
-
-test_impossible_slots = refused(
-    lambda said: rule_of(**said),
+test_impossible_slots = refuses(
+    lambda **said: SlotRule(**{"candidate_steps": (1,), **said}),
     ({"candidate_steps": ()}, "candidate_steps"),
     ({"candidate_steps": (1, -1)}, "candidate_steps"),
     ({"candidate_steps": (1.5,)}, "candidate_steps"),
