@@ -203,7 +203,6 @@ def repaired(
     printed: Check = None,
     instead: Statement | None = None,
     fix: Check = None,
-    **fields: Any,
 ) -> Claim:
     """A claim that is proved with a fix: `printed` is refuted, `fix` proves the correction.
 
