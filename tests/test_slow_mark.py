@@ -13,7 +13,7 @@ import pytest
 
 
 def compute():
-    end = time.process_time() + 0.3
+    end = time.process_time() + 0.15
     while time.process_time() < end:
         pass
 
@@ -28,15 +28,15 @@ def test_computes_and_says_so():
 
 
 def test_waits():
-    time.sleep(0.3)  # as on a machine that does other work
+    time.sleep(0.15)  # as on a machine that does other work
 """
 
 
 def prepare(pytester: pytest.Pytester, tests: str) -> None:
-    """Write these tests, and this project's conftest with a limit of 0.03 s."""
+    """Write these tests, and this project's conftest with a limit of 0.015 s."""
     source = CONFTEST.read_text(encoding="utf-8")
     assert LIMIT in source
-    pytester.makeconftest(source.replace(LIMIT, "SLOW_S = 0.03").replace('pytest_plugins = ("pytester",)', ""))
+    pytester.makeconftest(source.replace(LIMIT, "SLOW_S = 0.015").replace('pytest_plugins = ("pytester",)', ""))
     pytester.makeini("[pytest]\nmarkers =\n    slow: over the limit\n    long: not in CI")
     pytester.makepyfile(tests)
 
@@ -45,7 +45,7 @@ def test_who_computes_too_long_unmarked_fails(pytester: pytest.Pytester) -> None
     prepare(pytester, TESTS)
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
     result.assert_outcomes(passed=2, failed=1)
-    result.stdout.fnmatch_lines(["*took 0.* s of at most 0.03: shorten it, or mark it slow*"])
+    result.stdout.fnmatch_lines(["*took 0.* s of at most 0.015: shorten it, or mark it slow*"])
     result.stdout.fnmatch_lines(["FAILED *::test_computes - *"])
 
 
