@@ -146,18 +146,12 @@ def test_no_sibling_folders_import_each_other_in_a_circle() -> None:
     assert not there, "circles of folders (move what both sides need to a third folder):\n" + "\n".join(there)
 
 
-def test_the_room_of_commands_is_small() -> None:
-    folders = [path.name for path in (ROOT / "specplan").iterdir() if (path / "__init__.py").is_file()]
-    assert len(folders) <= MOST_FOLDERS, sorted(folders)
-
-
-def test_folders_can_be_surveyed() -> None:
+def test_files_and_folders_can_be_surveyed() -> None:
+    rooms = [path.name for path in (ROOT / "specplan").iterdir() if (path / "__init__.py").is_file()]
+    assert len(rooms) <= MOST_FOLDERS, sorted(rooms)
     folders = Counter(path.parent.relative_to(ROOT).as_posix() for path in MODULES if path.name != "__init__.py")
     crowded = {folder: n for folder, n in folders.items() if n > MOST_MODULES}
     assert not crowded, f"folders of more than {MOST_MODULES} modules: {crowded}"
-
-
-def test_files_can_be_surveyed() -> None:
     sizes = {path.relative_to(ROOT).as_posix(): len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
     long = {name: n for name, n in sizes.items() if n > MOST_LINES}
     assert not long, f"files of more than {MOST_LINES} lines: {long}"
