@@ -17,7 +17,6 @@ from sim.fast.recursions import async_recursion
 from sim.operations import Generate, Step, Verdict, Verify, prompt
 from sim.roles import TARGET
 from sim.trial import run_answer
-from sim.virtual_clock import Session
 
 NANO = 1e-9
 """Seconds per token here: lengths so fine that no two texts end at the same moment by chance."""
@@ -75,20 +74,25 @@ def drawn(
     )
 
 
+SEEDS, C1 = st.integers(0, 2**31), st.sampled_from([0.05, 0.3, 0.9])
 TEXTS = st.builds(
     drawn,
-    st.integers(0, 2**31),
+    SEEDS,
     cv=st.sampled_from([0.5, 0.8, 1.25]),
-    c1=st.sampled_from([0.05, 0.3, 0.9]),
+    c1=C1,
     verify_s=st.sampled_from([0.0, 0.03, 0.3]),
     limit_s=st.sampled_from([2.5, 100.0]),
 )
+BUSHES = st.integers(2, 3).flatmap(lambda width: st.builds(partial(drawn, cv=1.25, n=12, width=width), SEEDS, c1=C1))
+"""Texts with several drafts of each step."""
 
 
-def simulated(texts: Texts, k1: int, rules: Rules, width: int = 1) -> Session:
+def simulated(texts: Texts, k1: int, rules: Rules) -> list[float]:
+    """When steps are committed on the virtual clock."""
     by_length = FixedEngine(lambda n, p, c: NANO * n)
     engines = {"target": by_length, "draft": by_length, "judge": FixedEngine(texts.verify_s)}
-    return run_answer(partial(lookahead_async, k1=k1, rules=rules, width=width), Told(texts), engines)  # type: ignore[arg-type]
+    make = partial(lookahead_async, k1=k1, rules=rules, width=len(texts.draft_s))
+    return run_answer(make, Told(texts), engines).commit_times  # type: ignore[arg-type]
 
 
 def by_arrays(many: list[Texts], k1: int, rules: Rules) -> NDArray[np.float64]:
@@ -105,18 +109,11 @@ def by_arrays(many: list[Texts], k1: int, rules: Rules) -> NDArray[np.float64]:
     return commits
 
 
-@given(texts=TEXTS, k1=st.integers(1, 8))
-@settings(max_examples=60, deadline=None, derandomize=True)
-def test_released_code_is_the_released_scheduler(texts: Texts, k1: int) -> None:
-    found = simulated(texts, k1, RELEASED_CODE).commit_times
-    np.testing.assert_allclose(found, commit_times(texts, max_depth=k1), rtol=1e-12)
-
-
-@given(seed=st.integers(0, 2**31), c1=st.sampled_from([0.05, 0.3, 0.9]), k1=st.integers(1, 3), width=st.integers(2, 3))
-@settings(max_examples=25, deadline=None, derandomize=True)
-def test_released_code_is_the_released_scheduler_with_several_drafts(seed: int, c1: float, k1: int, width: int) -> None:
-    texts = drawn(seed, cv=1.25, c1=c1, n=12, width=width)
-    found = simulated(texts, k1, RELEASED_CODE, width).commit_times
+@given(case=st.tuples(TEXTS, st.integers(1, 8)) | st.tuples(BUSHES, st.integers(1, 3)))
+@settings(max_examples=85, deadline=None, derandomize=True)
+def test_released_code_is_the_released_scheduler(case: tuple[Texts, int]) -> None:
+    texts, k1 = case
+    found = simulated(texts, k1, RELEASED_CODE)
     np.testing.assert_allclose(found, commit_times(texts, max_depth=k1), rtol=1e-12)
 
 
@@ -147,5 +144,4 @@ RULES = st.one_of(
 @given(texts=TEXTS, k1=st.integers(1, 8), rules=RULES)
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_arrays_give_the_simulators_times_under_all_rules(texts: Texts, k1: int, rules: Rules) -> None:
-    session = simulated(texts, k1, rules)
-    np.testing.assert_allclose(session.commit_times, by_arrays([texts], k1, rules)[0], rtol=1e-12)
+    np.testing.assert_allclose(simulated(texts, k1, rules), by_arrays([texts], k1, rules)[0], rtol=1e-12)
