@@ -19,9 +19,68 @@ from heapq import heappop
 from typing import Any
 
 from sim.engines.batching import BOUNDARY, RESTED_S
-from sim.serving.loop import records as r
 from sim.serving.loop.places import append, decodes, end, first_of, grow, join, makes_room, take_in, takes
-from sim.serving.loop.records import Prices, Requests, Rules, State
+from sim.serving.loop.records import (
+    ARRIVES,
+    BATCH,
+    BEGAN,
+    BEGUN,
+    BUSY,
+    BUSY_AT,
+    CHANGE,
+    CONTEXT,
+    DEPTH,
+    DONE_AT,
+    ENDED,
+    ENDED_AT,
+    ENDED_S,
+    EXTRA,
+    FINISH,
+    FIRST_S,
+    FRESH,
+    FRONT,
+    GROWTH,
+    HAS_BEGUN,
+    HEAD,
+    HELD,
+    LEFT,
+    MARK,
+    MIXED,
+    MOMENT,
+    NEW,
+    NEXT,
+    NOW,
+    NUMBER,
+    ORDER,
+    OVERLOADED,
+    OWN,
+    PASSES,
+    PLANNED,
+    PROGRESS,
+    QUEUE,
+    READ,
+    RESTED,
+    SECONDS_AT,
+    SINCE,
+    STARTED,
+    STEP,
+    STEP_AT,
+    STEPS,
+    TAU,
+    TEXT,
+    TO_READ,
+    TOKENS_AT,
+    TRAVELLING,
+    UNPLANNED,
+    WAITING,
+    WAY,
+    WORK,
+    WRITTEN,
+    Prices,
+    Requests,
+    Rules,
+    State,
+)
 
 __all__ = ["loop", "slot"]
 
@@ -37,19 +96,19 @@ def slot(batch: int, read: float, size: int) -> int:
 
 def price(rules: Rules, s: State, prices: Prices) -> int:
     """Find out what the iteration takes that has begun; return what is not known for it, or 0."""
-    batch, decoding = 0 if rules.apart and s.whole[r.MIXED] else s.whole[r.BATCH], 0.0
+    batch, decoding = 0 if rules.apart and s.whole[MIXED] else s.whole[BATCH], 0.0
     if batch:
         if math.isnan(prices.lines[0][batch]):
             return ASKS_LINE
-        decoding = prices.lines[0][batch] + prices.lines[1][batch] * s.real[r.CONTEXT]
-    if s.whole[r.MIXED]:
-        at = slot(batch, s.real[r.READ], len(prices.readings[0]))
-        if prices.readings[0][at] != batch or prices.readings[1][at] != s.real[r.READ]:
+        decoding = prices.lines[0][batch] + prices.lines[1][batch] * s.real[CONTEXT]
+    if s.whole[MIXED]:
+        at = slot(batch, s.real[READ], len(prices.readings[0]))
+        if prices.readings[0][at] != batch or prices.readings[1][at] != s.real[READ]:
             return ASKS_READING
         reading = prices.readings[2][at] + rules.share * decoding
-        s.real[r.WORK] = max(rules.least * decoding, reading, 0.0) + s.real[r.EXTRA]
+        s.real[WORK] = max(rules.least * decoding, reading, 0.0) + s.real[EXTRA]
     elif batch:
-        s.real[r.TAU] = decoding
+        s.real[TAU] = decoding
         if not decoding > 0.0:
             return STANDS_STILL
     return 0
@@ -57,98 +116,98 @@ def price(rules: Rules, s: State, prices: Prices) -> int:
 
 def plan(ask: Requests, rules: Rules, s: State, heap: Any) -> None:
     """Say when the next change comes: where prompts are read at the iteration's end, else at a boundary."""
-    s.whole[r.UNPLANNED] = 0
-    if s.whole[r.MIXED]:
-        s.real[r.CHANGE] = s.real[r.NOW] + s.real[r.WORK]
+    s.whole[UNPLANNED] = 0
+    if s.whole[MIXED]:
+        s.real[CHANGE] = s.real[NOW] + s.real[WORK]
         return
-    if not s.whole[r.BATCH]:
-        s.real[r.CHANGE] = math.inf
+    if not s.whole[BATCH]:
+        s.real[CHANGE] = math.inf
         return
-    soonest = math.ceil((s.real[r.PLANNED] - s.real[r.NOW]) / s.real[r.TAU] - BOUNDARY)
-    if s.whole[r.WAITING] and takes(ask, rules, s, s.ints[r.QUEUE][s.whole[r.HEAD]], 0):
-        s.whole[r.STEPS] = soonest
+    soonest = math.ceil((s.real[PLANNED] - s.real[NOW]) / s.real[TAU] - BOUNDARY)
+    if s.whole[WAITING] and takes(ask, rules, s, s.ints[QUEUE][s.whole[HEAD]], 0):
+        s.whole[STEPS] = soonest
     else:
         while not decodes(s, heap[0]):
             heappop(heap)
-        s.whole[r.STEPS] = heap[0][0] - s.whole[r.PROGRESS]
-        if not math.isinf(rules.capacity) and s.whole[r.BATCH] > 1 and s.real[r.GROWTH] > 0.0:
-            fit = math.floor((rules.capacity - s.real[r.HELD]) / s.real[r.GROWTH] + BOUNDARY)
-            s.whole[r.STEPS] = min(s.whole[r.STEPS], max(fit, 1, soonest))
-    s.real[r.CHANGE] = s.real[r.NOW] + s.whole[r.STEPS] * s.real[r.TAU]
+        s.whole[STEPS] = heap[0][0] - s.whole[PROGRESS]
+        if not math.isinf(rules.capacity) and s.whole[BATCH] > 1 and s.real[GROWTH] > 0.0:
+            fit = math.floor((rules.capacity - s.real[HELD]) / s.real[GROWTH] + BOUNDARY)
+            s.whole[STEPS] = min(s.whole[STEPS], max(fit, 1, soonest))
+    s.real[CHANGE] = s.real[NOW] + s.whole[STEPS] * s.real[TAU]
 
 
 def launch(ask: Requests, rules: Rules, s: State, answer: int, now: float, reading: Any, cut: Any) -> None:
     """Begin an answer."""
-    if s.whole[r.BEGUN] - s.whole[r.ENDED] >= rules.in_flight:
-        s.whole[r.OVERLOADED] = 1
+    if s.whole[BEGUN] - s.whole[ENDED] >= rules.in_flight:
+        s.whole[OVERLOADED] = 1
         return
-    s.whole[r.BEGUN] += 1
-    s.floats[r.STARTED][answer] = now
-    s.ints[r.STEP][answer] = ask.first[answer]
+    s.whole[BEGUN] += 1
+    s.floats[STARTED][answer] = now
+    s.ints[STEP][answer] = ask.first[answer]
     submit(ask, rules, s, answer, now, reading, cut)
     if not rules.replaces and answer == rules.warmup:
-        elapsed = 0.0 if s.whole[r.MIXED] or not s.whole[r.BATCH] else (now - s.real[r.NOW]) / s.real[r.TAU]
+        elapsed = 0.0 if s.whole[MIXED] or not s.whole[BATCH] else (now - s.real[NOW]) / s.real[TAU]
         mark(ask, s, now, math.floor(elapsed + BOUNDARY))
 
 
 def submit(ask: Requests, rules: Rules, s: State, answer: int, now: float, reading: Any, cut: Any) -> None:
     """Ask for what comes next of an answer."""
-    request = s.ints[r.STEP][answer]
-    s.floats[r.DEPTH][answer], s.floats[r.NEW][answer] = ask.ints[r.TEXT][request], ask.ints[r.FRESH][request]
-    s.floats[r.OWN][answer] = 1.0
-    s.ints[r.LEFT][answer] = s.ints[r.BEGAN][answer] = ask.ints[r.PASSES][request]
-    s.ints[r.FINISH][answer], s.ints[r.NUMBER][answer], s.ints[r.HAS_BEGUN][answer] = -1, 0, 0
+    request = s.ints[STEP][answer]
+    s.floats[DEPTH][answer], s.floats[NEW][answer] = ask.ints[TEXT][request], ask.ints[FRESH][request]
+    s.floats[OWN][answer] = 1.0
+    s.ints[LEFT][answer] = s.ints[BEGAN][answer] = ask.ints[PASSES][request]
+    s.ints[FINISH][answer], s.ints[NUMBER][answer], s.ints[HAS_BEGUN][answer] = -1, 0, 0
     if rules.request_s > 0.0:
-        s.floats[r.ARRIVES][answer] = now + rules.request_s
-        append(s.ints[r.WAY], s.whole, r.FRONT, answer)
+        s.floats[ARRIVES][answer] = now + rules.request_s
+        append(s.ints[WAY], s.whole, FRONT, answer)
     else:
         arrive(ask, rules, s, answer, now, reading, cut)
 
 
 def arrive(ask: Requests, rules: Rules, s: State, answer: int, now: float, reading: Any, cut: Any) -> None:
     """Let a request wait; an engine that rests begins with it."""
-    s.floats[r.SINCE][answer] = now
-    append(s.ints[r.QUEUE], s.whole, r.HEAD, answer)
-    if s.whole[r.MIXED] or s.whole[r.WAITING] > 1:
+    s.floats[SINCE][answer] = now
+    append(s.ints[QUEUE], s.whole, HEAD, answer)
+    if s.whole[MIXED] or s.whole[WAITING] > 1:
         return
-    if s.whole[r.BATCH]:
-        s.whole[r.UNPLANNED], s.real[r.PLANNED] = 1, now
+    if s.whole[BATCH]:
+        s.whole[UNPLANNED], s.real[PLANNED] = 1, now
         return
-    s.real[r.NOW] = now
+    s.real[NOW] = now
     take_in(ask, rules, s, reading)
     start_iteration(rules, s, reading, cut)
-    if now - s.real[r.RESTED] >= RESTED_S:
-        s.real[r.EXTRA] = rules.waking_s
+    if now - s.real[RESTED] >= RESTED_S:
+        s.real[EXTRA] = rules.waking_s
 
 
 def end_request(ask: Requests, rules: Rules, s: State, answer: int, reading: Any, cut: Any) -> None:
     """Go on with the next request of an answer, or with the next answer."""
-    now = s.real[r.NOW]
-    s.ints[r.STEP][answer] += 1
-    if s.ints[r.STEP][answer] < ask.first[answer + 1]:
+    now = s.real[NOW]
+    s.ints[STEP][answer] += 1
+    if s.ints[STEP][answer] < ask.first[answer + 1]:
         submit(ask, rules, s, answer, now, reading, cut)
         return
-    s.ints[r.STEP][answer] -= 1
-    s.floats[r.ENDED_S][answer] = now
-    s.ints[r.ORDER][s.whole[r.ENDED]] = answer
-    s.whole[r.ENDED] += 1
-    if rules.replaces and s.whole[r.NEXT] < rules.answers:
-        s.whole[r.NEXT] += 1
-        launch(ask, rules, s, s.whole[r.NEXT] - 1, now, reading, cut)
+    s.ints[STEP][answer] -= 1
+    s.floats[ENDED_S][answer] = now
+    s.ints[ORDER][s.whole[ENDED]] = answer
+    s.whole[ENDED] += 1
+    if rules.replaces and s.whole[NEXT] < rules.answers:
+        s.whole[NEXT] += 1
+        launch(ask, rules, s, s.whole[NEXT] - 1, now, reading, cut)
 
 
 def change(ask: Requests, rules: Rules, s: State, heap: Any, reading: Any, cut: Any, over: Any) -> None:
     """End the iteration that is over and begin the next."""
-    has_read = s.whole[r.MIXED]
-    steps = s.whole[r.STEPS] if not has_read else 0 if rules.apart else 1
-    s.real[r.BUSY] += s.real[r.CHANGE] - s.real[r.NOW]
-    s.real[r.NOW] = s.real[r.CHANGE]
-    s.whole[r.MIXED] = 0
-    s.whole[r.PROGRESS] += steps
-    s.real[r.WRITTEN] += steps * s.real[r.GROWTH]
-    grow(rules, s, steps * s.real[r.GROWTH])
+    has_read = s.whole[MIXED]
+    steps = s.whole[STEPS] if not has_read else 0 if rules.apart else 1
+    s.real[BUSY] += s.real[CHANGE] - s.real[NOW]
+    s.real[NOW] = s.real[CHANGE]
+    s.whole[MIXED] = 0
+    s.whole[PROGRESS] += steps
+    s.real[WRITTEN] += steps * s.real[GROWTH]
+    grow(rules, s, steps * s.real[GROWTH])
     over.clear()
-    while len(heap) > 0 and heap[0][0] <= s.whole[r.PROGRESS]:
+    while len(heap) > 0 and heap[0][0] <= s.whole[PROGRESS]:
         entry = heappop(heap)
         if decodes(s, entry):
             end(ask, rules, s, entry[2], heap)
@@ -165,16 +224,16 @@ def change(ask: Requests, rules: Rules, s: State, heap: Any, reading: Any, cut: 
 def end_chunks(ask: Requests, rules: Rules, s: State, heap: Any, reading: Any, cut: Any, over: Any) -> None:
     """Count what was read; requests that are read to their end have their first token, and decode."""
     for answer, tokens in cut:
-        s.floats[r.TO_READ][answer] -= tokens
-        if s.floats[r.TO_READ][answer] > 0.0:
+        s.floats[TO_READ][answer] -= tokens
+        if s.floats[TO_READ][answer] > 0.0:
             continue
         reading.remove(answer)
-        if math.isnan(s.floats[r.FIRST_S][answer]):
-            s.floats[r.FIRST_S][answer] = s.real[r.NOW]
-        if not s.ints[r.HAS_BEGUN][answer]:
-            s.ints[r.HAS_BEGUN][answer] = 1
-            s.real[r.WRITTEN] += 1.0
-        if s.ints[r.LEFT][answer] > 0:
+        if math.isnan(s.floats[FIRST_S][answer]):
+            s.floats[FIRST_S][answer] = s.real[NOW]
+        if not s.ints[HAS_BEGUN][answer]:
+            s.ints[HAS_BEGUN][answer] = 1
+            s.real[WRITTEN] += 1.0
+        if s.ints[LEFT][answer] > 0:
             join(ask, s, answer, heap)
         else:
             end(ask, rules, s, answer, heap)
@@ -183,56 +242,56 @@ def end_chunks(ask: Requests, rules: Rules, s: State, heap: Any, reading: Any, c
 
 def start_iteration(rules: Rules, s: State, reading: Any, cut: Any) -> None:
     """Begin the next iteration; prompts are cut to the rows that decoding leaves."""
-    s.whole[r.UNPLANNED], s.real[r.PLANNED], s.real[r.EXTRA], s.real[r.READ] = 1, s.real[r.NOW], 0.0, 0.0
+    s.whole[UNPLANNED], s.real[PLANNED], s.real[EXTRA], s.real[READ] = 1, s.real[NOW], 0.0, 0.0
     cut.clear()
     if not reading:
-        if not s.whole[r.BATCH]:
-            s.real[r.RESTED] = s.real[r.NOW]
+        if not s.whole[BATCH]:
+            s.real[RESTED] = s.real[NOW]
         return
-    s.whole[r.MIXED] = 1
-    left = max(rules.batched - (0 if rules.apart else math.ceil(rules.rows * s.whole[r.BATCH])), 1)
+    s.whole[MIXED] = 1
+    left = max(rules.batched - (0 if rules.apart else math.ceil(rules.rows * s.whole[BATCH])), 1)
     for answer in reading:
-        tokens = min(s.floats[r.TO_READ][answer], left - s.real[r.READ])
-        if tokens <= 0.0 < s.floats[r.TO_READ][answer]:
+        tokens = min(s.floats[TO_READ][answer], left - s.real[READ])
+        if tokens <= 0.0 < s.floats[TO_READ][answer]:
             break
         cut.append((answer, tokens))
-        s.real[r.READ] += tokens
+        s.real[READ] += tokens
 
 
 def look_at_marks(ask: Requests, rules: Rules, s: State) -> None:
     """Begin or end the window at the change that is just over."""
-    while s.whole[r.MARK] < 2 and s.real[r.WRITTEN] >= s.real[r.TOKENS_AT + s.whole[r.MARK]] - BOUNDARY:
-        mark(ask, s, s.real[r.NOW], 0)
-    if not rules.replaces and s.whole[r.MARK] == 1 and s.whole[r.ENDED] == rules.answers:
-        mark(ask, s, s.real[r.NOW], 0)
+    while s.whole[MARK] < 2 and s.real[WRITTEN] >= s.real[TOKENS_AT + s.whole[MARK]] - BOUNDARY:
+        mark(ask, s, s.real[NOW], 0)
+    if not rules.replaces and s.whole[MARK] == 1 and s.whole[ENDED] == rules.answers:
+        mark(ask, s, s.real[NOW], 0)
 
 
 def ends_within(ask: Requests, s: State) -> bool:
     """Begin or end the window before the next change, where an iteration reaches its tokens; say whether it ended."""
-    while s.whole[r.MARK] < 2 and s.real[r.GROWTH] > 0.0 and not s.whole[r.MIXED]:
-        wanted = (s.real[r.TOKENS_AT + s.whole[r.MARK]] - s.real[r.WRITTEN]) / s.real[r.GROWTH] - BOUNDARY
-        if wanted > s.whole[r.STEPS] - 1:
+    while s.whole[MARK] < 2 and s.real[GROWTH] > 0.0 and not s.whole[MIXED]:
+        wanted = (s.real[TOKENS_AT + s.whole[MARK]] - s.real[WRITTEN]) / s.real[GROWTH] - BOUNDARY
+        if wanted > s.whole[STEPS] - 1:
             break
         steps = max(math.ceil(wanted), 0)
-        mark(ask, s, s.real[r.NOW] + steps * s.real[r.TAU], steps)
-    return bool(s.whole[r.MARK] == 2)
+        mark(ask, s, s.real[NOW] + steps * s.real[TAU], steps)
+    return bool(s.whole[MARK] == 2)
 
 
 def mark(ask: Requests, s: State, at: float, steps: int) -> None:
     """Note what is there at a moment, so many iterations after the last change."""
-    at_mark = s.whole[r.MARK]
-    s.whole[r.MARK] += 1
-    s.real[r.SECONDS_AT + at_mark], s.whole[r.ENDED_AT + at_mark] = at, s.whole[r.ENDED]
-    s.real[r.BUSY_AT + at_mark] = s.real[r.BUSY]
-    if s.whole[r.MIXED] or s.whole[r.BATCH]:
-        s.real[r.BUSY_AT + at_mark] += at - s.real[r.NOW]
-    for answer in range(len(s.ints[r.STEP]) - 1):
-        left = s.ints[r.LEFT][answer]
-        if s.ints[r.FINISH][answer] >= 0:
-            left = s.ints[r.FINISH][answer] - s.whole[r.PROGRESS] - steps
-        s.ints[r.STEP_AT + at_mark][answer] = s.ints[r.STEP][answer]
-        done = ask.ints[r.PASSES][s.ints[r.STEP][answer]] - left
-        s.ints[r.DONE_AT + at_mark][answer] = done if s.ints[r.HAS_BEGUN][answer] else -1
+    at_mark = s.whole[MARK]
+    s.whole[MARK] += 1
+    s.real[SECONDS_AT + at_mark], s.whole[ENDED_AT + at_mark] = at, s.whole[ENDED]
+    s.real[BUSY_AT + at_mark] = s.real[BUSY]
+    if s.whole[MIXED] or s.whole[BATCH]:
+        s.real[BUSY_AT + at_mark] += at - s.real[NOW]
+    for answer in range(len(s.ints[STEP]) - 1):
+        left = s.ints[LEFT][answer]
+        if s.ints[FINISH][answer] >= 0:
+            left = s.ints[FINISH][answer] - s.whole[PROGRESS] - steps
+        s.ints[STEP_AT + at_mark][answer] = s.ints[STEP][answer]
+        done = ask.ints[PASSES][s.ints[STEP][answer]] - left
+        s.ints[DONE_AT + at_mark][answer] = done if s.ints[HAS_BEGUN][answer] else -1
 
 
 def loop(ask: Requests, rules: Rules, s: State, prices: Prices) -> Iterator[tuple[int, int, float]]:
@@ -242,25 +301,25 @@ def loop(ask: Requests, rules: Rules, s: State, prices: Prices) -> Iterator[tupl
     reading.clear()
     cut.clear()
     over.clear()
-    while not s.whole[r.OVERLOADED]:
+    while not s.whole[OVERLOADED]:
         look_at_marks(ask, rules, s)
-        if s.whole[r.MARK] == 2:
+        if s.whole[MARK] == 2:
             break
-        if s.whole[r.UNPLANNED]:
+        if s.whole[UNPLANNED]:
             asks = price(rules, s, prices)
             if asks:
-                yield asks, 0 if rules.apart and s.whole[r.MIXED] else s.whole[r.BATCH], s.real[r.READ]
+                yield asks, 0 if rules.apart and s.whole[MIXED] else s.whole[BATCH], s.real[READ]
                 continue
             plan(ask, rules, s, heap)
-        moment = rules.moments[s.whole[r.MOMENT]] if s.whole[r.MOMENT] < len(rules.moments) else math.inf
-        arrival = s.floats[r.ARRIVES][s.ints[r.WAY][s.whole[r.FRONT]]] if s.whole[r.TRAVELLING] else math.inf
-        if min(moment, arrival) > s.real[r.CHANGE]:
+        moment = rules.moments[s.whole[MOMENT]] if s.whole[MOMENT] < len(rules.moments) else math.inf
+        arrival = s.floats[ARRIVES][s.ints[WAY][s.whole[FRONT]]] if s.whole[TRAVELLING] else math.inf
+        if min(moment, arrival) > s.real[CHANGE]:
             if not ends_within(ask, s):
                 change(ask, rules, s, heap, reading, cut, over)
         elif moment <= arrival:
             if math.isinf(moment):
                 break
-            s.whole[r.MOMENT] += 1
-            launch(ask, rules, s, s.whole[r.MOMENT] - 1, moment, reading, cut)
+            s.whole[MOMENT] += 1
+            launch(ask, rules, s, s.whole[MOMENT] - 1, moment, reading, cut)
         else:
-            arrive(ask, rules, s, first_of(s.ints[r.WAY], s.whole, r.FRONT), arrival, reading, cut)
+            arrive(ask, rules, s, first_of(s.ints[WAY], s.whole, FRONT), arrival, reading, cut)

@@ -10,8 +10,44 @@ import math
 from heapq import heappush
 from typing import Any
 
-from sim.serving.loop import records as r
-from sim.serving.loop.records import Requests, Rules, State
+from sim.serving.loop.records import (
+    BATCH,
+    BEFORE,
+    BEGAN,
+    BEHIND,
+    CONTEXT,
+    DEPTH,
+    FINISH,
+    GROWTH,
+    HEAD,
+    HELD,
+    IDLE,
+    KEPT,
+    LEFT,
+    LOST,
+    MEAN,
+    NEW,
+    NOW,
+    NUMBER,
+    NUMBERS,
+    OWN,
+    PEAK,
+    PER_PASS,
+    PREEMPTED,
+    PROGRESS,
+    QUEUE,
+    SINCE,
+    STEP,
+    TEXT,
+    TO_READ,
+    UNUSED,
+    USED,
+    WAITED,
+    WAITING,
+    Requests,
+    Rules,
+    State,
+)
 
 __all__ = ["append", "decodes", "end", "first_of", "grow", "join", "makes_room", "take_in", "takes"]
 
@@ -19,97 +55,95 @@ __all__ = ["append", "decodes", "end", "first_of", "grow", "join", "makes_room",
 def decodes(s: State, entry: tuple[int, int, int]) -> bool:
     """Whether an entry of the heap is of a request that has not left it."""
     finish, number, answer = entry
-    return bool(s.ints[r.FINISH][answer] == finish and s.ints[r.NUMBER][answer] == number)
+    return bool(s.ints[FINISH][answer] == finish and s.ints[NUMBER][answer] == number)
 
 
 def join(ask: Requests, s: State, answer: int, heap: Any) -> None:
     """Let a request decode from the next iteration on."""
-    request = s.ints[r.STEP][answer]
-    s.ints[r.FINISH][answer] = s.whole[r.PROGRESS] + s.ints[r.LEFT][answer]
-    heappush(heap, (s.ints[r.FINISH][answer], s.ints[r.NUMBER][answer], answer))
-    s.whole[r.BATCH] += 1
-    s.real[r.CONTEXT] += ask.floats[r.MEAN][request]
-    s.real[r.GROWTH] += ask.floats[r.PER_PASS][request]
+    request = s.ints[STEP][answer]
+    s.ints[FINISH][answer] = s.whole[PROGRESS] + s.ints[LEFT][answer]
+    heappush(heap, (s.ints[FINISH][answer], s.ints[NUMBER][answer], answer))
+    s.whole[BATCH] += 1
+    s.real[CONTEXT] += ask.floats[MEAN][request]
+    s.real[GROWTH] += ask.floats[PER_PASS][request]
 
 
 def stop(ask: Requests, s: State, answer: int, heap: Any) -> float:
     """Take a request out of the batch, if it was there, and return the tokens that are its own."""
-    if s.ints[r.FINISH][answer] < 0:
-        return float(s.floats[r.OWN][answer])
-    request = s.ints[r.STEP][answer]
-    s.ints[r.LEFT][answer] = s.ints[r.FINISH][answer] - s.whole[r.PROGRESS]
-    s.ints[r.FINISH][answer] = -1
-    s.whole[r.BATCH] -= 1
-    s.real[r.CONTEXT] -= ask.floats[r.MEAN][request]
-    s.real[r.GROWTH] -= ask.floats[r.PER_PASS][request]
-    if not s.whole[r.BATCH]:
+    if s.ints[FINISH][answer] < 0:
+        return float(s.floats[OWN][answer])
+    request = s.ints[STEP][answer]
+    s.ints[LEFT][answer] = s.ints[FINISH][answer] - s.whole[PROGRESS]
+    s.ints[FINISH][answer] = -1
+    s.whole[BATCH] -= 1
+    s.real[CONTEXT] -= ask.floats[MEAN][request]
+    s.real[GROWTH] -= ask.floats[PER_PASS][request]
+    if not s.whole[BATCH]:
         heap.clear()
-        s.real[r.CONTEXT] = s.real[r.GROWTH] = 0.0  # forget what rounding has left
-    done = s.ints[r.BEGAN][answer] - s.ints[r.LEFT][answer]
-    return float(s.floats[r.OWN][answer] + done * ask.floats[r.PER_PASS][request])
+        s.real[CONTEXT] = s.real[GROWTH] = 0.0  # forget what rounding has left
+    return float(s.floats[OWN][answer] + (s.ints[BEGAN][answer] - s.ints[LEFT][answer]) * ask.floats[PER_PASS][request])
 
 
 def end(ask: Requests, rules: Rules, s: State, answer: int, heap: Any) -> None:
     """Take a request out that has ended; the answer's text has grown by what it wrote."""
     own = stop(ask, s, answer, heap)
-    release(ask, rules, s, answer, own, s.floats[r.DEPTH][answer] + own - s.floats[r.OWN][answer] + 1.0)
+    release(ask, rules, s, answer, own, s.floats[DEPTH][answer] + own - s.floats[OWN][answer] + 1.0)
 
 
 def makes_room(ask: Requests, rules: Rules, s: State, heap: Any, reading: Any) -> bool:
     """Take the places of those that came last while the next iteration has no room; say whether anybody lost one."""
-    before = s.whole[r.PREEMPTED]
-    while s.real[r.HELD] + s.real[r.GROWTH] > rules.capacity and s.whole[r.BATCH] + len(reading) > 1:
+    before = s.whole[PREEMPTED]
+    while s.real[HELD] + s.real[GROWTH] > rules.capacity and s.whole[BATCH] + len(reading) > 1:
         last = -1
         for entry in heap:
-            if decodes(s, entry) and (last < 0 or s.ints[r.NUMBER][entry[2]] > s.ints[r.NUMBER][last]):
+            if decodes(s, entry) and (last < 0 or s.ints[NUMBER][entry[2]] > s.ints[NUMBER][last]):
                 last = entry[2]
         for answer in reading:
-            if last < 0 or s.ints[r.NUMBER][answer] > s.ints[r.NUMBER][last]:
+            if last < 0 or s.ints[NUMBER][answer] > s.ints[NUMBER][last]:
                 last = answer
         preempt(ask, rules, s, last, heap, reading)
-    return bool(s.whole[r.PREEMPTED] > before)
+    return bool(s.whole[PREEMPTED] > before)
 
 
 def preempt(ask: Requests, rules: Rules, s: State, answer: int, heap: Any, reading: Any) -> None:
     """Take a request's place and let it wait at the front; what it had is read again."""
-    s.whole[r.PREEMPTED] += 1
-    if s.ints[r.FINISH][answer] < 0:
+    s.whole[PREEMPTED] += 1
+    if s.ints[FINISH][answer] < 0:
         reading.remove(answer)
     own = stop(ask, s, answer, heap)
     release(ask, rules, s, answer, own, 0.0)
-    if s.floats[r.UNUSED][answer] >= 0.0:
+    if s.floats[UNUSED][answer] >= 0.0:
         drop(s, answer)
-    s.floats[r.DEPTH][answer] += own - s.floats[r.OWN][answer]
-    if s.ints[r.BEGAN][answer] != s.ints[r.LEFT][answer]:
-        s.floats[r.NEW][answer] = own - 1.0  # its last token is computed when it decodes
-    s.floats[r.OWN][answer], s.ints[r.BEGAN][answer] = own, s.ints[r.LEFT][answer]
-    s.floats[r.SINCE][answer] = s.real[r.NOW]
-    s.whole[r.HEAD] = (s.whole[r.HEAD] - 1) % len(s.ints[r.QUEUE])
-    s.ints[r.QUEUE][s.whole[r.HEAD]] = answer
-    s.whole[r.WAITING] += 1
+    s.floats[DEPTH][answer] += own - s.floats[OWN][answer]
+    if s.ints[BEGAN][answer] != s.ints[LEFT][answer]:
+        s.floats[NEW][answer] = own - 1.0  # its last token is computed when it decodes
+    s.floats[OWN][answer], s.ints[BEGAN][answer], s.floats[SINCE][answer] = own, s.ints[LEFT][answer], s.real[NOW]
+    s.whole[HEAD] = (s.whole[HEAD] - 1) % len(s.ints[QUEUE])
+    s.ints[QUEUE][s.whole[HEAD]] = answer
+    s.whole[WAITING] += 1
 
 
 def takes(ask: Requests, rules: Rules, s: State, answer: int, n_reading: int) -> bool:
     """Whether there is room for a request, and for what the next iteration adds."""
-    placed = s.whole[r.BATCH] + n_reading
+    placed = s.whole[BATCH] + n_reading
     if not placed:
         return True
-    needed = needs(ask, s, answer) + ask.floats[r.PER_PASS][s.ints[r.STEP][answer]] + s.real[r.GROWTH]
-    return bool(placed < rules.most and s.real[r.HELD] + needed <= rules.capacity)
+    needed = needs(ask, s, answer) + ask.floats[PER_PASS][s.ints[STEP][answer]] + s.real[GROWTH]
+    return bool(placed < rules.most and s.real[HELD] + needed <= rules.capacity)
 
 
 def take_in(ask: Requests, rules: Rules, s: State, reading: Any) -> None:
     """Give places to those who wait, in the order of their arrival, while there is room."""
-    while s.whole[r.WAITING] and takes(ask, rules, s, s.ints[r.QUEUE][s.whole[r.HEAD]], len(reading)):
-        answer = first_of(s.ints[r.QUEUE], s.whole, r.HEAD)
-        s.real[r.WAITED] += s.real[r.NOW] - s.floats[r.SINCE][answer]
-        s.floats[r.TO_READ][answer] = s.floats[r.NEW][answer]
-        if s.ints[r.LOST][answer]:
-            s.floats[r.TO_READ][answer] = max(s.floats[r.DEPTH][answer], s.floats[r.NEW][answer])
+    while s.whole[WAITING] and takes(ask, rules, s, s.ints[QUEUE][s.whole[HEAD]], len(reading)):
+        answer = first_of(s.ints[QUEUE], s.whole, HEAD)
+        s.real[WAITED] += s.real[NOW] - s.floats[SINCE][answer]
+        s.floats[TO_READ][answer] = s.floats[NEW][answer]
+        if s.ints[LOST][answer]:
+            s.floats[TO_READ][answer] = max(s.floats[DEPTH][answer], s.floats[NEW][answer])
         admit(ask, rules, s, answer)
-        if not s.ints[r.NUMBER][answer]:
-            s.whole[r.NUMBERS] += 1
-            s.ints[r.NUMBER][answer] = s.whole[r.NUMBERS]
+        if not s.ints[NUMBER][answer]:
+            s.whole[NUMBERS] += 1
+            s.ints[NUMBER][answer] = s.whole[NUMBERS]
         reading.append(answer)
 
 
@@ -129,75 +163,75 @@ def append(ring: Any, whole: Any, head: int, answer: int) -> None:
 
 def needs(ask: Requests, s: State, answer: int) -> float:
     """Tokens by which what is held grows when a request comes in."""
-    text, own = float(ask.ints[r.TEXT][s.ints[r.STEP][answer]]), float(s.floats[r.OWN][answer])
-    return own + max(text, float(s.floats[r.UNUSED][answer])) if text > 0.0 else own
+    text, own = float(ask.ints[TEXT][s.ints[STEP][answer]]), float(s.floats[OWN][answer])
+    return own + max(text, float(s.floats[UNUSED][answer])) if text > 0.0 else own
 
 
 def admit(ask: Requests, rules: Rules, s: State, answer: int) -> None:
     """Take in a request, and the text before it."""
-    grown, text = needs(ask, s, answer), float(ask.ints[r.TEXT][s.ints[r.STEP][answer]])
+    grown, text = needs(ask, s, answer), float(ask.ints[TEXT][s.ints[STEP][answer]])
     if text > 0.0:
-        s.floats[r.KEPT][answer] = max(text, s.floats[r.UNUSED][answer])
-        if s.floats[r.UNUSED][answer] >= 0.0:
+        s.floats[KEPT][answer] = max(text, s.floats[UNUSED][answer])
+        if s.floats[UNUSED][answer] >= 0.0:
             unlink(s, answer)
-        s.whole[r.USED] += 1
-        s.ints[r.LOST][answer] = 0
+        s.whole[USED] += 1
+        s.ints[LOST][answer] = 0
     grow(rules, s, grown)
 
 
 def grow(rules: Rules, s: State, tokens: float) -> None:
     """Count tokens that requests have added."""
-    s.real[r.HELD] += tokens
-    s.real[r.PEAK] = max(s.real[r.PEAK], s.real[r.HELD])
+    s.real[HELD] += tokens
+    s.real[PEAK] = max(s.real[PEAK], s.real[HELD])
     evict(rules, s)
 
 
 def release(ask: Requests, rules: Rules, s: State, answer: int, own: float, written: float) -> None:
     """Let a request go; its answer's text is now so many tokens long at least."""
-    s.real[r.HELD] -= own
-    if not ask.ints[r.TEXT][s.ints[r.STEP][answer]]:
+    s.real[HELD] -= own
+    if not ask.ints[TEXT][s.ints[STEP][answer]]:
         return
-    s.whole[r.USED] -= 1
-    if written > s.floats[r.KEPT][answer]:
-        s.real[r.HELD] += written - s.floats[r.KEPT][answer]
-        s.floats[r.KEPT][answer] = written
-    s.real[r.HELD] -= s.floats[r.KEPT][answer]
+    s.whole[USED] -= 1
+    if written > s.floats[KEPT][answer]:
+        s.real[HELD] += written - s.floats[KEPT][answer]
+        s.floats[KEPT][answer] = written
+    s.real[HELD] -= s.floats[KEPT][answer]
     if not math.isinf(rules.capacity):
         link(s, answer)
         evict(rules, s)
-    if not s.whole[r.USED]:
-        s.real[r.HELD] = max(s.real[r.HELD], 0.0)  # of rounding
+    if not s.whole[USED]:
+        s.real[HELD] = max(s.real[HELD], 0.0)  # of rounding
 
 
 def link(s: State, answer: int) -> None:
     """Put an answer's text behind those that are idle."""
-    last = len(s.ints[r.BEFORE]) - 1
-    s.floats[r.UNUSED][answer] = s.floats[r.KEPT][answer]
-    s.real[r.IDLE] += s.floats[r.UNUSED][answer]
-    s.ints[r.BEFORE][answer], s.ints[r.BEHIND][answer] = s.ints[r.BEFORE][last], last
-    s.ints[r.BEHIND][s.ints[r.BEFORE][last]] = answer
-    s.ints[r.BEFORE][last] = answer
+    last = len(s.ints[BEFORE]) - 1
+    s.floats[UNUSED][answer] = s.floats[KEPT][answer]
+    s.real[IDLE] += s.floats[UNUSED][answer]
+    s.ints[BEFORE][answer], s.ints[BEHIND][answer] = s.ints[BEFORE][last], last
+    s.ints[BEHIND][s.ints[BEFORE][last]] = answer
+    s.ints[BEFORE][last] = answer
 
 
 def unlink(s: State, answer: int) -> None:
     """Take an answer's text out of those that are idle."""
-    s.real[r.IDLE] -= s.floats[r.UNUSED][answer]
-    s.floats[r.UNUSED][answer] = -1.0
-    before, behind = s.ints[r.BEFORE][answer], s.ints[r.BEHIND][answer]
-    s.ints[r.BEHIND][before], s.ints[r.BEFORE][behind] = behind, before
+    s.real[IDLE] -= s.floats[UNUSED][answer]
+    s.floats[UNUSED][answer] = -1.0
+    before, behind = s.ints[BEFORE][answer], s.ints[BEHIND][answer]
+    s.ints[BEHIND][before], s.ints[BEFORE][behind] = behind, before
 
 
 def evict(rules: Rules, s: State) -> None:
     """Drop texts that no request uses until the rest fits, the least recently used first."""
-    last = len(s.ints[r.BEFORE]) - 1
-    while s.ints[r.BEHIND][last] != last and s.real[r.HELD] + s.real[r.IDLE] > rules.capacity:
-        drop(s, s.ints[r.BEHIND][last])
+    last = len(s.ints[BEFORE]) - 1
+    while s.ints[BEHIND][last] != last and s.real[HELD] + s.real[IDLE] > rules.capacity:
+        drop(s, s.ints[BEHIND][last])
 
 
 def drop(s: State, answer: int) -> None:
     """Evict the text of an answer."""
     unlink(s, answer)
-    s.ints[r.LOST][answer] = 1
-    last = len(s.ints[r.BEFORE]) - 1
-    if s.ints[r.BEHIND][last] == last:
-        s.real[r.IDLE] = 0.0  # forget what rounding has left
+    s.ints[LOST][answer] = 1
+    last = len(s.ints[BEFORE]) - 1
+    if s.ints[BEHIND][last] == last:
+        s.real[IDLE] = 0.0  # forget what rounding has left
