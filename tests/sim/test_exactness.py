@@ -1,16 +1,12 @@
-"""The simulator against the closed forms, exactly and by chance, and against two programs that know nothing of it."""
+"""The simulator against the closed forms of Lookahead Reasoning, exactly."""
 
 import math
 from functools import cache, partial
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from refusals import refused
-from sim_worlds import drawn_answers, replayed, seconds_per_step, seconds_per_token
+from sim_worlds import replayed, seconds_per_step
 
-from benchmarks.idiomatic_simpy import idiomatic_commit_times
 from sim.algorithms import Rules, lookahead_async, lookahead_sync
 from sim.answers.traces import StepTrace
 from sim.fast.recursions import async_recursion
@@ -68,21 +64,6 @@ def test_sync_equals_theorem_1_given_the_cycle_length(alpha: float, c1: float, k
         steps.append(probability * times.count(times[0]))
         seconds.append(probability * times[0])
     assert math.fsum(steps) / math.fsum(seconds) == pytest.approx(float(f_sync(alpha, c1, k1)), rel=1e-12)
-
-
-TARGET_S, DRAFT_S = 0.01, 0.0021737
-"""Seconds per token, of which few multiples are equal: no draft ends at the very moment of its target step."""
-
-
-@given(seed=st.integers(0, 2**31), k1=st.integers(1, 9), verify_s=st.sampled_from([0.0, 0.05]))
-@settings(max_examples=40, deadline=None, derandomize=True)
-def test_an_idiomatic_simpy_program_gives_the_same_times(seed: int, k1: int, verify_s: float) -> None:
-    answer = drawn_answers(40.0, cv=1.5, alpha=0.7, steps=25, seed=seed, correlation=0.5, lag1=0.3).answer(0)
-    target, draft = TARGET_S * np.array(answer.target_lengths()), DRAFT_S * np.array(answer.draft_lengths())
-    theirs = idiomatic_commit_times(target, draft, np.array(answer.accepted()), k1=k1, verify_s=verify_s)
-    engines = seconds_per_token(TARGET_S, DRAFT_S, judge_s=verify_s)
-    ours = run_answer(partial(lookahead_async, k1=k1), answer, engines).commit_times
-    np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
 test_recursions_refuse_bad_input = refused(

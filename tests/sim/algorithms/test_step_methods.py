@@ -27,7 +27,7 @@ from sim.engines.protocol import Engine
 from sim.operations import Algorithm, Generate, Outcome, Score, Step, Verify
 from sim.roles import CHOOSER, EMBEDDING, EXACT, GATE, JUDGE, REWARD, SCORER
 from sim.timeline import Counts
-from sim.trial import run_answer, simulate, with_plain
+from sim.trial import Trial, run_answer, run_trial, simulate, with_plain
 from sim.virtual_clock import Session
 from theory.errors import ParameterError
 from theory.step_methods import best_of_speedup, confspec_pipeline_speedup, confspec_speedup, graded_speedup
@@ -246,7 +246,7 @@ def test_false_accepts_and_corruption_agree_with_the_closed_forms() -> None:
     n_steps, n, wrong, wrong_target, corruption = 12, 1000, 0.1, 0.02, 0.6
     behaviour = long_answers(n_steps, wrong_accepted=wrong, wrong_target=wrong_target, corruption=corruption)
     make = method("spec-reason").build()
-    counts = [Counts.of(run_answer(make, behaviour.answer(i), ENGINES)) for i in range(n)]
+    counts = run_trial(Trial.of(make, behaviour, ENGINES), range(n)).counts
     right = 1.0 - 0.7 * wrong - 0.3 * wrong_target
     accepted = sum(0.7 * (1.0 - corruption * (1.0 - right**i)) for i in range(n_steps))  # after i steps that stand
     compared = {

@@ -1,7 +1,7 @@
 """The fast engine against its specification, the virtual clock: on the same answers, the same times."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -156,26 +156,24 @@ def test_ties_are_left_to_the_virtual_clock(rules: str) -> None:
     assert (known is None) == (rules == "eager")
 
 
-@pytest.mark.parametrize("block", [1, 2, 3, 5])
-def test_draws_are_those_of_single_answers(block: int) -> None:
-    behaviour = SyntheticBehaviour(
-        lengths=Lengths(
-            target=Lognormal(mean=40.0, cv=1.2), draft=Lognormal(mean=9.0, cv=1), lag1=0.37, correlation=0.6
-        ),
-        acceptance=Acceptance(alpha=0.6, persistence=0.5, spread=0.1),
-        steps=Lognormal(mean=30.0, cv=0.5),
-        seed=5,
-        block=block,
-    )
-    for indices in ([7, 3, 3, 2**40], range(6, 6 + 2 * block), range(3 * block), [0]):
-        (answers,) = blocks_of(behaviour, indices)
-        for row, index in enumerate(indices):
-            one = DrawnAnswer(behaviour, index)
-            n = int(answers.n_steps[row])
-            assert n == one.n_steps
-            assert answers.target[row, :n].tolist() == one.target_lengths()
-            assert answers.draft[row, :n].tolist() == one.draft_lengths()
-            assert answers.accepted[row, :n].tolist() == one.accepted()
+INDICES = st.lists(st.integers(0, 2**40), min_size=1, max_size=6) | st.builds(
+    range, st.integers(0, 9), st.integers(10, 20)
+)
+
+
+@given(behaviours(), INDICES)
+@settings(max_examples=40, deadline=None)
+def test_draws_are_those_of_single_answers(behaviour: SyntheticBehaviour, indices: Sequence[int]) -> None:
+    limit = behaviour.lengths.limit or math.inf
+    (answers,) = blocks_of(behaviour, indices)
+    for row, index in enumerate(indices):
+        one = DrawnAnswer(behaviour, index)
+        assert answers.n_steps[row] == one.n_steps
+        own = (row, slice(one.n_steps))
+        target, draft, accepted = (each[own] for each in (answers.target, answers.draft, answers.accepted))
+        assert target.tolist() == np.minimum(one.target_lengths(), limit).tolist()
+        assert draft.tolist() == np.minimum(one.draft_lengths(), limit).tolist()
+        assert accepted.tolist() == one.accepted()
 
 
 def test_answers_that_share_streams_have_the_same_distribution() -> None:
