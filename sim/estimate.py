@@ -212,8 +212,6 @@ def _share_within(quantile: float, degrees: int) -> float:
 def _normal_quantile(confidence: float) -> float:
     from statistics import NormalDist
 
-    if not 0.0 < confidence < 1.0:
-        raise ParameterError("confidence", confidence, "must be in (0, 1)")
     return NormalDist().inv_cdf(0.5 + confidence / 2.0)
 
 

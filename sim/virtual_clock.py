@@ -276,7 +276,7 @@ class VirtualClock:
     Parameters
     ----------
     engines : the engine of each role; several roles may share one. Roles without one get that of their stand-in
-        (`sim.operations.STANDS_IN`), and those of `sim.operations.INSTANT` take no time.
+        (`sim.roles.STANDS_IN`), and those of `sim.roles.INSTANT` take no time.
     record : whether sessions keep their operations (needed for timelines and counts).
     """
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from sim.algorithms.candidates import together, written_by_target
 from sim.algorithms.rules import check_counts
 from sim.catalogue import Knob, Method, built
-from sim.operations import WAIT, Action, Algorithm, Choose, Commit, Generate, Outcome, Score, Step
+from sim.operations import Action, Algorithm, Choose, Commit, Generate, Outcome, Score, Step
 from sim.roles import DRAFT, REWARD, SCORER
 
 __all__ = ["METHODS", "best_of_drafts", "graded_drafts"]
@@ -33,11 +33,9 @@ def graded_drafts(root: Step, *, threshold: float, role: str = SCORER, first: in
         kept: Step | None = None
         if step.depth + 1 >= first:
             draft = Generate(DRAFT, step)
-            yield draft
-            yield WAIT
+            yield from together([draft])
             score = Score(draft.result, role=role)
-            yield score
-            yield WAIT
+            yield from together([score])
             good = score.result >= threshold
             score.outcome = draft.outcome = Outcome.ACCEPTED if good else Outcome.REJECTED
             kept = draft.result if good else None
@@ -78,8 +76,7 @@ def _graded(drafts: list[Generate], threshold: float) -> Generator[Action, Any, 
 
 def _chosen(drafts: list[Generate]) -> Generator[Action, Any, int | None]:
     choice = Choose(tuple(draft.result for draft in drafts))
-    yield choice
-    yield WAIT
+    yield from together([choice])
     taken: int | None = choice.result.index
     choice.outcome = Outcome.REJECTED if taken is None else Outcome.ACCEPTED
     return taken

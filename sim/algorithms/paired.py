@@ -12,19 +12,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from sim.operations import (
-    WAIT,
-    Action,
-    Algorithm,
-    Choose,
-    Commit,
-    Generate,
-    Operation,
-    Outcome,
-    Score,
-    Step,
-    Verify,
-)
+from sim.algorithms.candidates import together
+from sim.operations import Action, Algorithm, Choose, Commit, Generate, Operation, Outcome, Score, Step, Verify
 from sim.roles import DRAFT, EMBEDDING, JUDGE, TARGET
 
 __all__ = ["draft_trajectory", "paired_trajectory"]
@@ -45,13 +34,9 @@ def paired_trajectory(
     step = root
     while not step.final:
         target, draft = Generate(TARGET, step), Generate(DRAFT, step)
-        yield target
-        yield draft
-        yield WAIT
-        yield WAIT
+        yield from together([target, draft])
         verify = Verify(draft.result, target.result)
-        yield verify
-        yield WAIT
+        yield from together([verify])
         accepted = verify.result.accepted
         verify.outcome = draft.outcome = Outcome.ACCEPTED if accepted else Outcome.REJECTED
         target.outcome = Outcome.REFERENCE if accepted else Outcome.COMMITTED
@@ -67,8 +52,7 @@ def draft_trajectory(root: Step, *, scorers: Sequence[str]) -> Algorithm:
     step = root
     while not step.final:
         draft = Generate(DRAFT, step)
-        yield draft
-        yield WAIT
+        yield from together([draft])
         draft.outcome = Outcome.COMMITTED
         yield from _discarded([Score(draft.result, role=role) for role in scorers])
         step = draft.result
@@ -92,7 +76,6 @@ def _look(
 
 
 def _discarded(operations: Sequence[Operation]) -> Generator[Action, Any, None]:
-    yield from operations
+    yield from together(operations)
     for operation in operations:
         operation.outcome = Outcome.DISCARDED
-        yield WAIT

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappush
-from typing import Any
 
 from simpy import Environment
 from simpy.events import NORMAL
@@ -51,25 +50,18 @@ class FixedEngine:
     """
 
     def __init__(self, seconds: Callable[[int, int, int], float] | float) -> None:
-        self._seconds = seconds if callable(seconds) else None
-        self._constant = 0.0 if callable(seconds) else float(seconds)
-        if not 0.0 <= self._constant < math.inf:
+        if not callable(seconds) and not 0.0 <= seconds < math.inf:
             raise ParameterError("seconds", seconds, "must be finite and >= 0")
+        self._seconds = seconds if callable(seconds) else PerToken(0.0, float(seconds))
 
     @property
     def by_tokens(self) -> PerToken | None:
         """Seconds of a request where they depend on its generated tokens only, else None."""
-        if self._seconds is None:
-            return PerToken(0.0, self._constant)
         return self._seconds if isinstance(self._seconds, PerToken) else None
 
-    def __getstate__(self) -> tuple[object, float]:
+    def __getstate__(self) -> dict[str, object]:
         """Pickle the parameters, without the requests in flight."""
-        return self._seconds, self._constant
-
-    def __setstate__(self, state: tuple[Any, float]) -> None:
-        """Restore the parameters."""
-        self._seconds, self._constant = state
+        return {"_seconds": self._seconds}
 
     def attach(self, env: Environment) -> None:
         """Run in the environment ``env`` from now on."""
@@ -77,7 +69,7 @@ class FixedEngine:
 
     def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
         """Schedule the end of the request."""
-        seconds = self._constant if self._seconds is None else self._seconds(n_tokens, n_prompt, context)
+        seconds = self._seconds(n_tokens, n_prompt, context)
         if seconds <= 0.0:
             done(operation)
             return
@@ -87,7 +79,7 @@ class FixedEngine:
 
     def seconds(self, n_tokens: int, n_prompt: int, context: int) -> float:
         """Return the time of a request, s."""
-        return self._constant if self._seconds is None else self._seconds(n_tokens, n_prompt, context)
+        return self._seconds(n_tokens, n_prompt, context)
 
     def cancel(self, operation: Operation) -> None:
         """Store how many tokens the request has generated; the event of its end stays scheduled and is ignored."""

@@ -9,7 +9,7 @@ in `sim.engines.batching`, so that a long answer costs a few events.
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
@@ -66,7 +66,6 @@ class ServingEngine(BatchEngine):
     ----------
     cache : what it keeps.
     preempted : how often requests have lost their place.
-    preemptions : the same, by whom the requests report to.
     waited_s : seconds that requests have waited for a place, all together.
     """
 
@@ -98,7 +97,6 @@ class ServingEngine(BatchEngine):
         self._most = self.limits.most_sequences
         self.cache = TokenCache(self.limits.cache_tokens)
         self.preempted = 0
-        self.preemptions: Counter[Done] = Counter()
         self.waited_s = 0.0
 
     def submit(self, operation: Operation, n_tokens: int, n_prompt: int, context: int, done: Done) -> None:
@@ -116,11 +114,6 @@ class ServingEngine(BatchEngine):
             self._travel(request)
         else:
             self._on_arrival(request)
-
-    def forget(self, owner: Done) -> None:
-        """Let go of what was noted of an answer that is over; its text may stay in the cache."""
-        super().forget(owner)
-        self.preemptions.pop(owner, None)
 
     def cancel(self, operation: Operation) -> None:
         """Stop working on a request: at once if it waits, else when the running iteration ends."""
@@ -276,7 +269,6 @@ class ServingEngine(BatchEngine):
     def _preempt(self, request: Request) -> None:
         """Take a request's place and let it wait at the front; what it had is read again."""
         self.preempted += 1
-        self.preemptions[request.done] += 1
         if request.state == READING:
             self._reading.remove(request)
         own = self._stop(request)

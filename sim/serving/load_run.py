@@ -139,10 +139,6 @@ class LoadRun:
             self.loads.append(load)
         return self.loads[:n]
 
-    def busy(self) -> dict[str, float]:
-        """Return by role the share of the time in which its engine worked, in [0, 1], over all replications so far."""
-        return ServedLoad.together(self.loads).busy
-
     def throughputs(self, n: int) -> NDArray[np.float64]:
         """Return the tokens per second of the first ``n`` replications."""
         return np.array([load.tokens_per_s for load in self.run(n)])

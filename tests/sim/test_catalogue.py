@@ -15,15 +15,12 @@ from sim.catalogue import Knob, Method, method, methods
 from sim.engines.device import Device
 from sim.timeline import Counts
 from sim.trial import run_answer
-from sim.virtual_clock import Answer, Session
 
 BEHAVIOUR = varied_answers()
 INTEGER = Knob(name="k", kind="integer", default=2, low=1, high=9, help="")
 NUMBER = Knob(name="x", kind="number", default=0.5, low=0.0, high=1.0, help="")
 CHOICE = Knob(name="who", kind="choice", default="a", choices=("a", "b"), help="")
 SWITCH = Knob(name="flag", kind="switch", default=False, help="")
-STEP_METHODS = [name for name, one in methods("step").items() if one.roles]
-BEAM_METHODS = list(methods("beam"))
 
 
 @pytest.mark.parametrize(
@@ -32,8 +29,7 @@ BEAM_METHODS = list(methods("beam"))
 )
 def test_a_knob_reads_what_a_person_types(knob: Knob, text: str, value: object) -> None:
     parsed = knob.parse(text)
-    assert parsed == value
-    assert type(parsed) is type(value)
+    assert (type(parsed), parsed) == (type(value), value)
 
 
 OUTSIDE = (
@@ -57,26 +53,42 @@ test_what_makes_no_sense_is_refused_with_a_suggestion = refused(
     (lambda: method("lr-asinc"), "did you mean 'lr-async'"),
     (lambda: method("confspec").settings({"gama": 0.5}), "did you mean 'gamma'"),
     (lambda: method("autoregressive").settings({"k1": 2}), "which has none"),
+    (lambda: method("lookahead-decoding").build(ngram=1), "ngram"),
+    (lambda: method("lookahead-decoding").build(window=0), "window"),
+    (lambda: method("jacobi").build(window=0), "window"),
 )
 
 
-def test_most_sequences_counts_the_full_tree() -> None:
-    assert method("lr-async").most_sequences(k1=3, width=2) == 1 + 2 + 4
-    assert method("lr-async").most_sequences(k1=3, rules="released-code") == 4
-    assert method("confspec").most_sequences(k1=2, width=3) == 1 + 3
-    assert method("spec-cot").most_sequences() == 1
+@pytest.mark.parametrize(
+    ("name", "knobs", "expected"),
+    [
+        ("lr-async", {"k1": 3, "width": 2}, 1 + 2 + 4),
+        ("lr-async", {"k1": 3, "rules": "released-code"}, 4),
+        ("confspec", {"k1": 2, "width": 3}, 1 + 3),
+        ("spec-cot", {}, 1),
+    ],
+)
+def test_most_sequences_counts_the_full_tree(name: str, knobs: dict[str, object], expected: int) -> None:
+    assert method(name).most_sequences(**knobs) == expected
 
 
-def test_drafts_that_a_replay_needs() -> None:
-    assert method("spec-cot").drafts_seen(width=3) == 3
-    one = method("confspec")
-    for knobs, drafts in (
-        ({}, 2),
-        ({"fallback": "none"}, 4),  # a rejected position is drafted once more
-        ({"schedule": "algorithm-1"}, 4),  # which is what it does as printed
-        ({"schedule": "algorithm-1", "fallback": "reuse"}, 2),
-    ):
-        assert one.drafts_seen(**one.settings({"width": 2, **knobs})) == drafts
+@pytest.mark.parametrize(
+    ("name", "knobs", "expected"),
+    [
+        ("spec-cot", {"width": 3}, 3),
+        ("confspec", {"width": 2}, 2),
+        ("confspec", {"width": 2, "fallback": "none"}, 4),  # a rejected position is drafted once more
+        ("confspec", {"width": 2, "schedule": "algorithm-1"}, 4),  # which is what it does as printed
+        ("confspec", {"width": 2, "schedule": "algorithm-1", "fallback": "reuse"}, 2),
+    ],
+)
+def test_drafts_that_a_replay_needs(name: str, knobs: dict[str, object], expected: int) -> None:
+    assert method(name).drafts_seen(**method(name).settings(knobs)) == expected
+
+
+def test_tokens_of_a_pass_follow_from_the_knobs() -> None:
+    assert method("lookahead-decoding").most_per_pass(window=7, ngram=5, guesses=7) == 5
+    assert method("jacobi").most_per_pass(window=6) == 7
 
 
 @pytest.mark.parametrize("one", methods().values(), ids=methods())
@@ -102,23 +114,15 @@ def drawn(knob: Knob) -> st.SearchStrategy[object]:
     return st.just(knob.default)
 
 
-def run_at_random_knobs(data: st.DataObject, name: str, answer: Answer) -> Session:
-    one = method(name)
+@pytest.mark.parametrize("level", ["step", "beam"])
+@given(data=st.data(), index=st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_every_method_obeys_the_laws_at_random_knobs(level: str, data: st.DataObject, index: int) -> None:
+    one = data.draw(st.sampled_from([one for one in methods(level).values() if one.roles]))  # type: ignore[arg-type]
     knobs = {knob.name: data.draw(drawn(knob), label=knob.name) for knob in one.knobs}
+    answer = BEHAVIOUR.beam_answer(index) if level == "beam" else BEHAVIOUR.answer(index)
     session = run_answer(one.build(**knobs), answer, batch_engines(Device()))
     check(session, max_targets=one.most_sequences(**knobs))
     check_timeline(session)
-    return session
-
-
-@given(data=st.data(), name=st.sampled_from(STEP_METHODS), index=st.integers(0, 10**6))
-@settings(max_examples=60, deadline=None, derandomize=True)
-def test_every_step_method_obeys_the_laws_at_random_knobs(data: st.DataObject, name: str, index: int) -> None:
-    run_at_random_knobs(data, name, BEHAVIOUR.answer(index))
-
-
-@given(data=st.data(), name=st.sampled_from(BEAM_METHODS), index=st.integers(0, 10**6))
-@settings(max_examples=60, deadline=None, derandomize=True)
-def test_every_beam_method_obeys_the_laws_at_random_knobs(data: st.DataObject, name: str, index: int) -> None:
-    counts = Counts.of(run_at_random_knobs(data, name, BEHAVIOUR.beam_answer(index)))
-    assert counts.graded_steps == counts.steps
+    counts = Counts.of(session)
+    assert level == "step" or counts.graded_steps == counts.steps

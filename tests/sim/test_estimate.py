@@ -1,4 +1,4 @@
-"""Student's quantiles against scipy's; intervals of few answers hold what many further answers give."""
+"""Estimates by hand; Student's quantiles against scipy's; intervals of few answers hold what many further ones give."""
 
 import math
 from dataclasses import replace
@@ -6,14 +6,52 @@ from functools import partial
 
 import numpy as np
 import pytest
+from refusals import refused
 from scipy import stats
 from sim_worlds import drawn_answers
 
 from sim.algorithms import autoregressive, lookahead_async
 from sim.answers.lengths import Lognormal
 from sim.engines.fixed import FixedEngine, PerToken
-from sim.estimate import on_logarithm, ratio_of_totals, student_quantile
+from sim.estimate import Estimate, mean, on_logarithm, proportion, ratio_of_totals, student_quantile
 from sim.trial import Trial, trial_seconds
+
+
+def test_estimates_by_hand() -> None:
+    ratio = ratio_of_totals([4.0, 6.0], [1.0, 4.0])  # S = 2; residuals 2 and -2; se = sqrt(8 / 2) / 2.5
+    assert (ratio.value, ratio.stderr, ratio.n) == (2.0, pytest.approx(0.8), 2)
+    four = mean([1.0, 2.0, 3.0, 4.0])
+    assert (four.value, four.stderr) == (2.5, pytest.approx(math.sqrt(5 / 3 / 4)))
+    assert four.half_width == pytest.approx(3.1824463052842638 * four.stderr)  # t quantile, 3 degrees
+    alone = mean([2.0])
+    assert math.isnan(alone.stderr)
+    assert (alone.low, alone.high, str(alone)) == (-math.inf, math.inf, "2 ± ?")
+    wilson = proportion(5, 20)  # Newcombe 1998: 0.1119 to 0.4687
+    assert (round(wilson.low, 4), round(wilson.high, 4)) == (0.1119, 0.4687)
+    assert (proportion(0, 20).low, proportion(20, 20).high) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "stderr", "unit", "text"),
+    [
+        (1.4299, 0.0213, "", "1.430 ± 0.021"),
+        (123.4, 15.0, "s", "123 ± 15 s"),
+        (1.25, 0.0, "s", "1.25 (±0) s"),
+        (0.00123456, 0.0000123, "", "0.001235 ± 0.000012"),
+    ],
+)
+def test_printing(value: float, stderr: float, unit: str, text: str) -> None:
+    assert str(Estimate(value=value, stderr=stderr, low=0.0, high=1.0, n=3, unit=unit)) == text
+
+
+test_bad_samples_are_refused = refused(
+    lambda call, *samples: call(*samples),
+    (mean, [], "samples"),
+    (mean, [math.nan], "samples"),
+    (mean, [[1.0]], "samples"),
+    (ratio_of_totals, [1.0], [0.0], "positive total"),
+    (proportion, 3, 2, "3 of 2"),
+)
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
@@ -21,10 +59,7 @@ from sim.trial import Trial, trial_seconds
 def test_quantiles_are_those_of_student(degrees: int, confidence: float) -> None:
     expected = stats.t.ppf(0.5 + confidence / 2.0, degrees)
     assert student_quantile(confidence, degrees) == pytest.approx(expected, rel=1e-11)
-
-
-def test_nothing_is_known_without_degrees_of_freedom() -> None:
-    assert student_quantile(0.95, 0) == math.inf
+    assert student_quantile(confidence, 0) == math.inf
 
 
 POOL, FURTHER, CALIBRATIONS = 20_000, 500, 1_000

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from invariants import covered
+from refusals import refused
 from sim_worlds import batch_engines, drawn_answers, scripted, seconds_per_token
 
 from sim.algorithms import lookahead_async
@@ -15,7 +16,6 @@ from sim.gantt import draw, figure
 from sim.timeline import Counts, Timeline, perfetto
 from sim.trial import run_answer
 from sim.virtual_clock import Session
-from theory.errors import ParameterError
 
 
 def session(k1: int = 2) -> Session:
@@ -23,9 +23,12 @@ def session(k1: int = 2) -> Session:
     return run_answer(partial(lookahead_async, k1=k1), scripted("+-+", [2, 2, 1]).answer(0), seconds_per_token())
 
 
+PAIR = [Timeline.of(session(), "simulated"), Timeline.of(session(1), "measured")]
+
+
 def test_spans_and_lanes() -> None:
     """At 12 the draft of step 1 is refused: what hung on it goes, and drafting restarts after the target's step."""
-    timeline = Timeline.of(session())
+    timeline = PAIR[0]
     assert timeline.duration == 22
     assert timeline.roles == ("target", "draft", "judge")
     assert [(s.role, s.depth, s.start, s.end, s.lane, s.outcome) for s in timeline.spans if s.kind == "generate"] == [
@@ -72,70 +75,51 @@ def test_counts() -> None:
 
 
 def test_perfetto_trace() -> None:
-    timeline = Timeline.of(session())
-    trace = json.loads(json.dumps(perfetto(timeline, Timeline.of(session(3), "k1 = 3"))))
-    events = trace["traceEvents"]
+    events = json.loads(json.dumps(perfetto(PAIR[0], Timeline.of(session(3), "k1 = 3"))))["traceEvents"]
+    first, *others = [e for e in events if e["ph"] == "X" and e["pid"] == 1]
     names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
-    slices = [e for e in events if e["ph"] == "X" and e["pid"] == 1]
-    assert len(slices) == len(timeline.spans)
-    assert names[slices[0]["pid"], slices[0]["tid"]] == timeline.lane_name("target", 0) == "target 1"
-    assert (slices[0]["name"], slices[0]["ts"], slices[0]["dur"]) == ("generate reference 0", 0.0, 10e6)
+    assert 1 + len(others) == len(PAIR[0].spans)
+    assert names[1, first["tid"]] == "target 1"
+    assert (first["name"], first["ts"], first["dur"]) == ("generate reference 0", 0.0, 10e6)
     assert [e["args"]["name"] for e in events if e["name"] == "process_name"] == ["simulated", "k1 = 3"]
     assert [e["ts"] for e in events if e["ph"] == "i" and e["pid"] == 1] == [10e6, 12e6, 22e6]
-    by_thread: dict[tuple[int, int], list[tuple[float, float]]] = {}
-    for e in (e for e in events if e["ph"] == "X"):  # slices of one thread must not overlap, or the viewer nests them
-        by_thread.setdefault((e["pid"], e["tid"]), []).append((e["ts"], e["ts"] + e["dur"]))
-    for intervals in by_thread.values():
-        assert covered(intervals) == pytest.approx(sum(end - start for start, end in intervals))
+    for thread in names:  # slices of one thread must not overlap, or the viewer nests them
+        own = [(e["ts"], e["ts"] + e["dur"]) for e in events if e["ph"] == "X" and (e["pid"], e["tid"]) == thread]
+        assert covered(own) == pytest.approx(sum(end - start for start, end in own))
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg"])
-def test_pictures(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"timeline.{suffix}"
-    pair = [Timeline.of(session(), "simulated"), Timeline.of(session(1), "measured")]
-    draw(pair, path)
-    head = path.read_bytes()[:300]
-    assert head.startswith(b"\x89PNG") if suffix == "png" else b"<?xml" in head
-    again = tmp_path / f"again.{suffix}"
-    draw(pair, again)
-    if suffix == "png":
-        assert path.read_bytes() == again.read_bytes()
+@pytest.mark.parametrize(("suffix", "head"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
+def test_pictures(tmp_path: Path, suffix: str, head: bytes) -> None:
+    once, again = (tmp_path / f"{name}.{suffix}" for name in ("once", "again"))
+    draw(PAIR, once)
+    draw(PAIR, again)
+    assert once.read_bytes().startswith(head)
+    assert suffix == "svg" or once.read_bytes() == again.read_bytes()
 
 
 def test_picture_shows_every_span_on_one_time_axis() -> None:
-    pair = [Timeline.of(session(), "simulated"), Timeline.of(session(1), "measured")]
-    chart = figure(pair)
-    above, below = chart.axes
+    above, below = figure(PAIR).axes
     assert above.get_xlim() == below.get_xlim()
-    assert above.get_xlim()[1] >= max(t.duration for t in pair)
-    assert [len(axes.collections) for axes in (above, below)] == [len(t.spans) for t in pair]
-    assert [label.get_text() for label in above.get_yticklabels()] == [
-        "answer",
-        "target 1",
-        "target 2",
-        "draft",
-        "judge",
-    ]
+    assert above.get_xlim()[1] >= max(t.duration for t in PAIR)
+    assert [len(axes.collections) for axes in (above, below)] == [len(t.spans) for t in PAIR]
+    names = ["answer", "target 1", "target 2", "draft", "judge"]
+    assert [label.get_text() for label in above.get_yticklabels()] == names
     assert "simulated" in above.get_title("left")
 
 
-def test_bad_pictures(tmp_path: Path) -> None:
-    timeline = Timeline.of(session())
-    with pytest.raises(ParameterError, match=r"\.gif"):
-        draw(timeline, tmp_path / "x.gif")
-    with pytest.raises(ParameterError, match="timelines"):
-        draw([], tmp_path / "x.png")
-    with pytest.raises(ParameterError, match="until"):
-        figure(timeline, until=0.0)
+test_bad_pictures_are_refused = refused(
+    lambda call: call(),
+    (partial(draw, PAIR, "x.gif"), r"\.gif"),
+    (partial(draw, [], "x.png"), "timelines"),
+    (partial(figure, PAIR, until=0.0), "until"),
+)
 
 
 def test_lanes_say_which_candidate_and_who_is_asked() -> None:
-    behaviour = drawn_answers(5, alpha=0.5, steps=6, seed=1)
-    run = run_answer(method("specs").build(width=2), behaviour.beam_answer(0), batch_engines(Device()))
-    timeline = Timeline.of(run)
+    answer = drawn_answers(5, alpha=0.5, steps=6, seed=1).beam_answer(0)
+    timeline = Timeline.of(run_answer(method("specs").build(width=2), answer, batch_engines(Device())))
     assert timeline.lane_name("draft", 1) == "draft, candidate 2"
     assert timeline.lane_name("likelihood", 0) == "likelihood by target, candidate 1"
     names = [label.get_text() for label in figure(timeline).axes[0].get_yticklabels()]
     assert len(set(names)) == len(names)
     assert "reward model, candidate 2" in names
-    assert Timeline.of(session()).lane_name("target", 1) == "target 2"

@@ -3,25 +3,23 @@
 The schedules follow Fu et al. 2025, Algorithm 1 and Appendix B, and the authors' released code where a rule says so.
 """
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import pytest
+from refusals import refused
 from sim_worlds import replayed, scripted, seconds_per_token
 
 from sim.algorithms import PAPER, Rules, autoregressive, lookahead_async, lookahead_sync
-from sim.answers.traces import StepTrace
-from sim.operations import Algorithm, Generate, Step, Verdict, Verify, prompt
+from sim.answers.traces import DraftTrace, StepTrace
+from sim.operations import Algorithm, Generate, Step, prompt
+from sim.trial import run_answer
 from sim.virtual_clock import Answer, Session, VirtualClock
-from theory.errors import ParameterError
 
 
-def trace_answer(accepted: str, draft: list[int], target: int | list[int] = 10) -> Answer:
-    return scripted(accepted, draft, target).answer(0)
-
-
-def run(algorithm: Algorithm, answer: Answer) -> Session:
-    clock = VirtualClock(seconds_per_token())
-    session = clock.launch(algorithm, answer)
-    clock.run(session)
-    return session
+def run(make: Callable[[Step], Algorithm], answer: Answer, judge_s: float = 0.0) -> Session:
+    return run_answer(make, answer, seconds_per_token(judge_s=judge_s))
 
 
 def generations(session: Session) -> list[str]:
@@ -37,29 +35,35 @@ def commits(session: Session) -> list[str]:
     return [f"{s.role} {s.depth} at {t:g}" for s, t in zip(session.committed, session.commit_times, strict=True)]
 
 
+def siblings(first: int, second: int, accepted: bool, final: bool) -> StepTrace:
+    """Two drafts of so many tokens, of which the second is accepted."""
+    other = DraftTrace(tokens=second, accepted=True, final=final)
+    return StepTrace(
+        draft_tokens=first, target_tokens=10, accepted=accepted, draft_final=final, target_final=final, others=(other,)
+    )
+
+
 @pytest.mark.parametrize(("slot", "start"), [("commit", 20), ("oldest-target", 17), ("any-target", 7)])
-def test_when_a_slot_is_free_again(slot: str, start: float) -> None:
+def test_when_a_slot_is_free_again(slot: Any, start: float) -> None:
     """Verdicts take 3 s: step 0 is generated at 17 and committed at 20; step 1 is generated at 7."""
-    answer = trace_answer("+++", [2, 2, 2], [17, 5, 5])
-    slow = VirtualClock(seconds_per_token(judge_s=3.0))
-    session = slow.launch(lookahead_async(answer.root, k1=2, rules=Rules(slot=slot)), answer)  # type: ignore[arg-type]
-    slow.run(session)
+    answer = scripted("+++", [2, 2, 2], [17, 5, 5]).answer(0)
+    session = run(partial(lookahead_async, k1=2, rules=Rules(slot=slot)), answer, judge_s=3.0)
     assert generations(session)[4] == f"target 2: {start:g}-{start + 5:g} reference"
 
 
 @pytest.mark.parametrize(("winner", "branch"), [("first-verdict", 1), ("first-branch", 0)])
-def test_which_of_two_accepted_drafts_is_followed(winner: str, branch: int) -> None:
+def test_which_of_two_accepted_drafts_is_followed(winner: Any, branch: int) -> None:
     """The second draft is written and accepted first."""
-    answer = Siblings(1, (12, 3), {(0, 0), (0, 1)})
-    session = run(lookahead_async(answer.root, k1=2, width=2, rules=Rules(winner=winner)), answer)  # type: ignore[arg-type]
+    answer = replayed(siblings(12, 3, True, final=True)).answer(0)
+    session = run(partial(lookahead_async, k1=2, width=2, rules=Rules(winner=winner)), answer)
     drafts = session.operations[1:3]
     assert [op.outcome == "accepted" for op in drafts] == [branch == 0, branch == 1]
     assert commits(session) == [f"draft 0 at {10 if branch else 12}"]
 
 
 def test_sync_without_barrier_ends_the_cycle_at_the_first_rejection() -> None:
-    answer = trace_answer("-++", [2, 2, 2], [4, 10, 3])
-    session = run(lookahead_sync(answer.root, k1=3, rules=Rules(barrier=False)), answer)
+    answer = scripted("-++", [2, 2, 2], [4, 10, 3]).answer(0)
+    session = run(partial(lookahead_sync, k1=3, rules=Rules(barrier=False)), answer)
     assert generations(session)[:5] == [
         "draft 0: 0-2 rejected",
         "draft 1: 2-4 discarded",
@@ -68,32 +72,12 @@ def test_sync_without_barrier_ends_the_cycle_at_the_first_rejection() -> None:
         "target 2: 4-7 discarded",
     ]
     assert commits(session)[0] == "target 0 at 8"
-    with_barrier = run(lookahead_sync(answer.root, k1=3), answer)
-    assert commits(with_barrier)[0] == "target 0 at 14"
-
-
-class Siblings:
-    """Two drafts per position: lengths by branch, verdicts by (depth, branch)."""
-
-    def __init__(self, n_steps: int, draft: tuple[int, ...], accepted: set[tuple[int, int]]) -> None:
-        self.n_steps, self.draft, self.accepted = n_steps, draft, accepted
-        self.root = prompt(0)
-
-    def generate(self, operation: Generate) -> Step:
-        depth = operation.prefix.depth + 1
-        n_tokens = 10 if operation.role == "target" else self.draft[operation.branch]
-        return Step(operation.prefix, operation.role, n_tokens, final=depth == self.n_steps - 1)
-
-    def verify(self, operation: Verify) -> Verdict:
-        return Verdict((operation.candidate.depth, operation.branch) in self.accepted)
-
-    def judge_tokens(self, operation: Verify) -> int:
-        return 0
+    assert commits(run(partial(lookahead_sync, k1=3), answer))[0] == "target 0 at 14"
 
 
 def test_sync_width_two() -> None:
-    answer = Siblings(2, (2, 3), {(0, 1)})
-    session = run(lookahead_sync(answer.root, k1=2, width=2), answer)
+    answer = replayed(siblings(2, 3, False, final=False), siblings(2, 3, False, final=True)).answer(0)
+    session = run(partial(lookahead_sync, k1=2, width=2), answer)
     assert generations(session) == [
         "draft 0: 0-2 rejected",
         "draft 0.1: 0-3 accepted",
@@ -106,8 +90,7 @@ def test_sync_width_two() -> None:
 
 @pytest.mark.parametrize(("rules", "end"), [(PAPER, 10), (Rules(cancel_at_end=False), 12)])
 def test_speculation_past_the_end(rules: Rules, end: float) -> None:
-    steps = (StepTrace(draft_tokens=2, target_tokens=10, accepted=False, target_final=True),)
-    answer = replayed(*steps).answer(0)
+    answer = replayed(StepTrace(draft_tokens=2, target_tokens=10, accepted=False, target_final=True)).answer(0)
     clock = VirtualClock(seconds_per_token())
     session = clock.launch(lookahead_async(answer.root, k1=2, rules=rules), answer)
     clock.run(session)
@@ -121,23 +104,24 @@ def test_speculation_past_the_end(rules: Rules, end: float) -> None:
     assert commits(session) == ["target 0 at 10"]
 
 
-def test_a_finished_prompt_needs_no_work() -> None:
-    root = Step(None, "user", 3, final=True)
-    for make in (autoregressive, lambda r: lookahead_async(r, k1=2), lambda r: lookahead_sync(r, k1=2)):
-        session = run(make(root), trace_answer("+", [1]))
-        assert (session.operations, session.committed, session.finished) == ([], [], 0.0)
+@pytest.mark.parametrize("make", [autoregressive, partial(lookahead_async, k1=2), partial(lookahead_sync, k1=2)])
+def test_a_finished_prompt_needs_no_work(make: Callable[[Step], Algorithm]) -> None:
+    answer = scripted("+", [1]).answer(0)
+    answer.root = Step(None, "user", 3, final=True)
+    session = run(make, answer)
+    assert (session.operations, session.committed, session.finished) == ([], [], 0.0)
 
 
-@pytest.mark.parametrize("make", [lookahead_async, lookahead_sync])
-@pytest.mark.parametrize(("k1", "width", "message"), [(0, 1, "k1=0"), (True, 1, "k1=True"), (2, 0, "width=0")])
-def test_bad_counts_are_refused(make: object, k1: int, width: int, message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
-        next(make(prompt(0), k1=k1, width=width))  # type: ignore[operator]
-
-
-def test_bad_rules() -> None:
-    for name in ("late_draft", "restart", "slot", "winner", "fallback"):
-        with pytest.raises(ParameterError, match=f"^{name}='never' must be one of"):
-            Rules(**{name: "never"})  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="extra_in_flight"):
-        Rules(extra_in_flight=-1)
+test_bad_counts_and_rules_are_refused = refused(
+    lambda call: call(),
+    *(
+        (partial(lambda make, *at: next(make(prompt(), k1=at[0], width=at[1])), make, k1, width), message)
+        for make in (lookahead_async, lookahead_sync)
+        for k1, width, message in ((0, 1, "k1=0"), (True, 1, "k1=True"), (2, 0, "width=0"))
+    ),
+    *(
+        (partial(Rules, **{name: "never"}), f"^{name}='never' must be one of")
+        for name in ("late_draft", "restart", "slot", "winner", "fallback")
+    ),
+    (partial(Rules, extra_in_flight=-1), "extra_in_flight"),
+)

@@ -15,17 +15,18 @@ from sim_worlds import replayed, seconds_per_token
 from sim.algorithms import PAPER, RELEASED_CODE, autoregressive, lookahead_async, lookahead_sync, paired_trajectory
 from sim.algorithms.rules import Rules
 from sim.answers.acceptance import Acceptance
-from sim.answers.drawn import SyntheticBehaviour, TraceBehaviour
+from sim.answers.drawn import DrawnAnswer, SyntheticBehaviour, TraceBehaviour
 from sim.answers.lengths import Fixed, Lengths, Lognormal
+from sim.answers.token_passes import DrawnPasses, SpeculatedAnswer
 from sim.answers.traces import AnswerTrace, StepTrace
-from sim.operations import Generate, Step, Verify
-from sim.roles import DRAFT
+from sim.operations import Generate, MakeAlgorithm, Step, Verify
+from sim.roles import DRAFT, TARGET
 from sim.trial import run_answer
 from theory.branches import accepted_among
 from theory.errors import ParameterError
 
-FALSE_ALARM = 1e-6
-Z = float(stats.norm.isf(FALSE_ALARM / 2))
+Z = float(stats.norm.isf(1e-6 / 2))
+"""Standard errors; a false alarm has probability 1e-6."""
 
 
 def behaviour(**changes: object) -> SyntheticBehaviour:
@@ -43,49 +44,51 @@ def behaviour(**changes: object) -> SyntheticBehaviour:
 ENGINES = seconds_per_token(0.01, 0.003, judge_s=0.02)
 
 
-def texts(answer: object, make: object) -> dict[tuple[str, int, int], int]:
-    """What was generated, by role, depth and branch."""
-    session = run_answer(make, answer, ENGINES)  # type: ignore[arg-type]
-    found: dict[tuple[str, int, int], int] = {}
-    for op in session.operations:
+def texts(answer: SpeculatedAnswer, make: MakeAlgorithm) -> dict[tuple[str, int, int], tuple[int, ...]]:
+    """Tokens of what was generated and of its passes, by role, depth and branch."""
+    found: dict[tuple[str, int, int], tuple[int, ...]] = {}
+    for op in run_answer(make, answer, ENGINES).operations:  # type: ignore[arg-type]
         if isinstance(op, Generate) and isinstance(op.pending, Step):  # not cancelled
-            key = (op.role, op.prefix.depth + 1, op.branch)
-            assert found.setdefault(key, op.pending.n_tokens) == op.pending.n_tokens
+            passes = op.pending.passes.tokens if op.pending.passes else ()
+            key, text = (op.role, op.prefix.depth + 1, op.branch), (op.pending.n_tokens, *passes)
+            assert found.setdefault(key, text) == text
     return found
 
 
 @given(seed=st.integers(0, 2**31), k1=st.integers(1, 6), width=st.integers(1, 3), index=st.integers(0, 10**9))
 @settings(max_examples=25, deadline=None, derandomize=True)
 def test_every_schedule_meets_the_same_answer(seed: int, k1: int, width: int, index: int) -> None:
-    stream_of_answers = behaviour(seed=seed)
-    one = texts(stream_of_answers.answer(index), partial(lookahead_async, k1=k1, width=width))
+    """With the same passes; drawn anew each time."""
+
+    def answer() -> SpeculatedAnswer:
+        passes = {TARGET: DrawnPasses(pmf=(0.3, 0.3, 0.4), seed=seed)}
+        return SpeculatedAnswer(DrawnAnswer(behaviour(seed=seed), index), passes, index)  # type: ignore[arg-type]
+
+    one = texts(answer(), partial(lookahead_async, k1=k1, width=width))
     for make in (autoregressive, partial(lookahead_sync, k1=3), partial(lookahead_async, k1=4, rules=RELEASED_CODE)):
-        other = texts(stream_of_answers.answer(index), make)
-        for key in one.keys() & other.keys():
-            assert one[key] == other[key]
+        other = texts(answer(), make)
+        assert {key: one[key] for key in one.keys() & other.keys()}.items() <= other.items()
 
 
 def test_lognormal_lengths_have_the_asked_moments_and_correlations() -> None:
     """Means within the normal margin; correlations by Fisher's z. False alarm 1e-6 each."""
     n = 40_000
-    lengths = Lengths(
-        target=Lognormal(mean=4000.0, cv=0.8), draft=Lognormal(mean=3000.0, cv=0.8), correlation=0.6, lag1=0.0
-    )
+    lengths = Lengths(target=Lognormal(mean=4000.0, cv=0.8), draft=Lognormal(mean=3000.0, cv=0.8), correlation=0.6)
     z = lengths.target_scores(3, 0, n)
-    target, draft = lengths.target.at(z), lengths.draft.at(lengths.draft_scores(3, 0, z, 0))
-    for x, mean in ((target, 4000.0), (draft, 3000.0)):
+    target, *drafts = (
+        lengths.target.at(z),
+        *(lengths.draft.at(lengths.draft_scores(3, 0, z, branch)) for branch in (0, 1)),
+    )
+    for x, mean in ((target, 4000.0), (drafts[0], 3000.0)):
         assert abs(x.mean() - mean) <= Z * x.std() / math.sqrt(n)
-    r = float(np.corrcoef(np.log(target), np.log(draft))[0, 1])
-    assert abs(math.atanh(r) - math.atanh(0.6)) <= Z / math.sqrt(n - 3)
-    siblings = np.log(lengths.draft.at(lengths.draft_scores(3, 0, z, 1)))
-    r = float(np.corrcoef(siblings, np.log(draft))[0, 1])
-    assert abs(math.atanh(r) - math.atanh(0.36)) <= Z / math.sqrt(n - 3)
+    for one, other, expected in ((target, drafts[0], 0.6), (drafts[0], drafts[1], 0.36)):
+        r = float(np.corrcoef(np.log(one), np.log(other))[0, 1])
+        assert abs(math.atanh(r) - math.atanh(expected)) <= Z / math.sqrt(n - 3)
 
 
 def test_limit_truncates_both_models() -> None:
     answer = behaviour(lengths=Lengths(target=Fixed(150), draft=Fixed(99), limit=100)).answer(0)
-    target = answer.generate(Generate("target", answer.root))
-    draft = answer.generate(Generate("draft", answer.root))
+    target, draft = (answer.generate(Generate(role, answer.root)) for role in (TARGET, DRAFT))
     assert (target.n_tokens, target.truncated) == (100, True)
     assert (draft.n_tokens, draft.truncated) == (99, False)
     assert answer.judge_tokens(Verify(draft, target)) == 50 + 100 + 99
@@ -98,12 +101,10 @@ def test_limit_truncates_both_models() -> None:
 def test_every_branch_has_the_stationary_rate_at_every_position(acceptance: Acceptance) -> None:
     """Over independent answers, first and last position, branches 0 and 2. False alarm 4e-6 each case."""
     n = 3000
-    answers = [behaviour(acceptance=acceptance, steps=Fixed(4)).answer(i) for i in range(n)]
-    stderr = math.sqrt(acceptance.alpha * (1 - acceptance.alpha) / n)
-    for branch in (0, 2):
-        verdicts = np.array([answer.accepted(branch) for answer in answers])
-        for position in (0, 3):
-            assert abs(verdicts[:, position].mean() - acceptance.alpha) <= Z * stderr
+    firsts = [acceptance.first(7, i, 4) for i in range(n)]
+    siblings = [acceptance.sibling(7, i, 2, *first) for i, first in enumerate(firsts)]
+    verdicts = np.array([[accepted for accepted, _ in firsts], siblings])
+    assert np.abs(verdicts[:, :, [0, 3]].mean(axis=1) - 0.6).max() <= Z * math.sqrt(0.6 * 0.4 / n)
 
 
 def test_sticky_acceptance() -> None:
@@ -111,8 +112,7 @@ def test_sticky_acceptance() -> None:
     verdicts = np.array(behaviour(acceptance=acceptance, steps=Fixed(40_000)).answer(0).accepted())
     before, after = verdicts[:-1], verdicts[1:]
     for given_, p in ((before, 0.9), (~before, 0.3)):
-        n = int(given_.sum())
-        assert abs(after[given_].mean() - p) <= Z * math.sqrt(p * (1 - p) / n)
+        assert abs(after[given_].mean() - p) <= Z * math.sqrt(p * (1 - p) / given_.sum())
 
 
 def test_spread_between_problems() -> None:
@@ -126,41 +126,35 @@ def test_spread_between_problems() -> None:
 
 @pytest.mark.parametrize("siblings", [0.0, 0.4, 0.635])
 def test_union_of_siblings_is_beta_binomial(siblings: float) -> None:
-    acceptance = Acceptance(alpha=0.63, siblings=siblings)
-    answer = behaviour(acceptance=acceptance, steps=Fixed(30_000)).answer(0)
+    n, acceptance = 30_000, Acceptance(alpha=0.63, siblings=siblings)
+    answer = behaviour(acceptance=acceptance, steps=Fixed(n)).answer(0)
     verdicts = np.array([answer.accepted(branch) for branch in range(8)])
     for width in (2, 4, 8):
         p = float(accepted_among(0.63, width, siblings))
-        measured = verdicts[:width].any(axis=0).mean()
-        assert abs(measured - p) <= Z * math.sqrt(p * (1 - p) / verdicts.shape[1])
+        assert abs(verdicts[:width].any(axis=0).mean() - p) <= Z * math.sqrt(p * (1 - p) / n)
 
 
 def test_recording_a_drawn_answer_and_replaying_it_changes_nothing() -> None:
     """The measuring procedure records; the replay gives the same times under every schedule of width 1."""
-    drawn = behaviour(seed=11)
-    session = run_answer(paired_trajectory, drawn.answer(3), ENGINES)
-    by_depth: dict[int, dict[str, object]] = {d: {} for d in range(len(session.committed))}
-    for op in session.operations:
-        if isinstance(op, Verify):
-            by_depth[op.candidate.depth]["verify"] = op
-        else:
-            assert isinstance(op, Generate)
-            by_depth[op.prefix.depth + 1][op.role] = op.result
-    steps = tuple(
+    answer = behaviour(seed=11).answer(3)
+    operations = run_answer(paired_trajectory, answer, ENGINES).operations
+    written = {(op.role, op.prefix.depth + 1): op.result for op in operations if isinstance(op, Generate)}
+    steps = (
         StepTrace(
-            draft_tokens=x["draft"].n_tokens,  # type: ignore[attr-defined]
-            target_tokens=x["target"].n_tokens,  # type: ignore[attr-defined]
-            accepted=x["verify"].result.accepted,  # type: ignore[attr-defined]
-            draft_final=x["draft"].final,  # type: ignore[attr-defined]
-            target_final=x["target"].final,  # type: ignore[attr-defined]
-            judge_tokens=drawn.answer(3).judge_tokens(x["verify"]),  # type: ignore[arg-type]
+            draft_tokens=(draft := written[DRAFT, op.candidate.depth]).n_tokens,
+            target_tokens=(target := written[TARGET, op.candidate.depth]).n_tokens,
+            accepted=op.result.accepted,
+            draft_final=draft.final,
+            target_final=target.final,
+            judge_tokens=answer.judge_tokens(op),
         )
-        for x in by_depth.values()
+        for op in operations
+        if isinstance(op, Verify)
     )
     replay = replayed(*steps, prompt_tokens=100)
     for k1 in (1, 2, 5):
         for make in (partial(lookahead_async, k1=k1), partial(lookahead_sync, k1=k1)):
-            original = run_answer(make, drawn.answer(3), ENGINES)
+            original = run_answer(make, answer, ENGINES)
             assert run_answer(make, replay.answer(0), ENGINES).commit_times == original.commit_times
 
 
@@ -190,33 +184,31 @@ def test_a_schedule_that_refuses_unjudged_accepts_as_many_as_published() -> None
     rules = Rules(reject_after_truncation=True)
     judged = drawn.judged_under(rules)
     assert judged.acceptance.alpha > 0.55
-    make = partial(lookahead_async, k1=1, rules=rules)
-    by_draft = []
-    for index in range(10):
-        steps = run_answer(make, judged.answer(index), ENGINES).committed[1:]
-        by_draft += [step.role == DRAFT for step in steps]
+    runs = [run_answer(partial(lookahead_async, k1=1, rules=rules), judged.answer(i), ENGINES) for i in range(10)]
+    by_draft = [step.role == DRAFT for run in runs for step in run.committed[1:]]
     assert abs(np.mean(by_draft) - 0.5) < 4 * math.sqrt(0.25 / len(by_draft))
 
 
 test_bad_behaviours = refused(
-    lambda make: make(),
-    (lambda: Acceptance(alpha=1.2), "alpha=1.2"),
-    (lambda: Acceptance(alpha=float("nan")), "alpha=nan"),
-    (lambda: Acceptance(alpha=0.5, spread=0.5), "spread=0.5"),
-    (lambda: Acceptance(alpha=0.5, persistence=1.0), "persistence=1.0"),
-    (lambda: Acceptance(alpha=0.5, siblings=-0.1), "siblings=-0.1"),
-    (lambda: Lognormal(mean=0.0, cv=1.0), "mean=0.0"),
-    (lambda: Lognormal(mean=1.0, cv=float("inf")), "cv=inf"),
-    (lambda: Fixed(0), "n=0"),
-    (lambda: Lengths(target=Fixed(1), draft=Fixed(1), correlation=1.5), "correlation=1.5"),
-    (lambda: Lengths(target=Fixed(1), draft=Fixed(1), lag1=1.0), "lag1=1.0"),
-    (lambda: Lengths(target=Fixed(1), draft=Fixed(1), limit=0), "limit=0"),
-    (lambda: TraceBehaviour(()), "traces"),
-    (lambda: AnswerTrace(prompt_tokens=0, steps=()), "steps"),
-    (lambda: StepTrace(draft_tokens=-1, target_tokens=1, accepted=True), "draft_tokens=-1"),
-    (lambda: behaviour(prompt_tokens=-1), "prompt_tokens=-1"),
+    lambda make, options: make(**options),
+    (Acceptance, {"alpha": 1.2}, "alpha=1.2"),
+    (Acceptance, {"alpha": math.nan}, "alpha=nan"),
+    (Acceptance, {"alpha": 0.5, "spread": 0.5}, "spread=0.5"),
+    (Acceptance, {"alpha": 0.5, "persistence": 1.0}, "persistence=1.0"),
+    (Acceptance, {"alpha": 0.5, "siblings": -0.1}, "siblings=-0.1"),
+    (Lognormal, {"mean": 0.0, "cv": 1.0}, "mean=0.0"),
+    (Lognormal, {"mean": 1.0, "cv": math.inf}, "cv=inf"),
+    (Fixed, {"n": 0}, "n=0"),
+    (Lengths, {"target": Fixed(1), "draft": Fixed(1), "correlation": 1.5}, "correlation=1.5"),
+    (Lengths, {"target": Fixed(1), "draft": Fixed(1), "lag1": 1.0}, "lag1=1.0"),
+    (Lengths, {"target": Fixed(1), "draft": Fixed(1), "limit": 0}, "limit=0"),
+    (TraceBehaviour, {"traces": ()}, "traces"),
+    (AnswerTrace, {"prompt_tokens": 0, "steps": ()}, "steps"),
+    (StepTrace, {"draft_tokens": -1, "target_tokens": 1, "accepted": True}, "draft_tokens=-1"),
+    (behaviour, {"prompt_tokens": -1}, "prompt_tokens=-1"),
     (
-        lambda: run_answer(partial(lookahead_async, k1=2, width=2), replayed(STEP).answer(0), ENGINES),
+        partial(run_answer, partial(lookahead_async, k1=2, width=2), replayed(STEP).answer(0)),
+        {"engines": ENGINES},
         "the recorded drafts per position",
     ),
 )

@@ -15,8 +15,8 @@ from sim.engines.batching import RESTED_S, BatchEngine
 from sim.engines.costs import LinearCost
 from sim.engines.device import Device
 from sim.engines.fixed import FixedEngine
+from sim.engines.protocol import Engine
 from sim.operations import Operation
-from theory.errors import ParameterError
 
 
 @dataclass
@@ -210,62 +210,52 @@ def test_batch_engine_plays_every_iteration_as_the_reference_does(seed: int, n_e
 
 def test_mean_context_is_exact_for_a_request_alone() -> None:
     """A sequence counts with its mean context, exact for one alone: i tokens are cached when token i + 1 is made."""
-    cost = LinearCost(base_s=0.0, context_s=1.0)
     n, context = 9, 100
-    ends = simulated([cost], [Request(0, 0.0, n, 0, context)], APART)
-    one_by_one = sum(context + i for i in range(1, n))  # i tokens are cached when token i + 1 is made
-    assert ends[0] == pytest.approx(one_by_one, rel=1e-12)
+    (end,) = simulated([LinearCost(base_s=0.0, context_s=1.0)], [Request(0, 0.0, n, 0, context)], APART)
+    assert end == pytest.approx(sum(context + i for i in range(1, n)), rel=1e-12)
+
+
+def ends_on(engine: Engine, *requests: tuple[int, int, int], until: float | None = None) -> list[float]:
+    """When requests of so many tokens, new and cached ones, end that are submitted at 0."""
+    env, ends = Environment(), []
+    engine.attach(env)
+    for request in requests:
+        engine.submit(Operation("x"), *request, lambda operation: ends.append(env.now))
+    env.run(until)
+    return ends
 
 
 def test_an_engine_can_be_attached_again() -> None:
-    cost = LinearCost(base_s=1.0, prefill_s=1.0)
-    engine = BatchEngine(cost)
+    """Left in the middle, it forgets what it did."""
+    engine = BatchEngine(LinearCost(base_s=1.0, prefill_s=1.0))
     for _ in range(2):
-        env, ends = Environment(), []
-        engine.attach(env)
-        engine.submit(Operation("x"), 4, 0, 0, lambda op, e=env, out=ends: out.append(e.now))
-        env.run(until=2.5)  # left in the middle: attaching again forgets it
+        assert ends_on(engine, (4, 0, 0), until=2.5) == []
         assert engine.busy
-    assert ends == []
+    assert ends_on(engine, (4, 0, 0)) == [4.0]
 
 
 def test_engines_travel_without_their_runs() -> None:
-    device = Device()
-    pair = [BatchEngine(LinearCost(base_s=1.0), device), BatchEngine(LinearCost(base_s=2.0), device)]
-    pair[0].attach(Environment())
-    a, b = pickle.loads(pickle.dumps(pair))
-    assert a.device is b.device
-    assert (a.cost, b.cost) == (pair[0].cost, pair[1].cost)
-    apart = [Device(), Device()]
-    apart[0].join(apart[1])
-    c, _ = pickle.loads(
-        pickle.dumps([BatchEngine(LinearCost(base_s=1.0), one, beside=1.5, waking_s=0.2) for one in apart])
-    )
-    assert (c.beside, c.waking_s) == (1.5, 0.2)
+    device, other = Device(), Device()
+    device.join(other)
+    homes = ((1.0, device), (2.0, device), (3.0, other))
+    engines = [BatchEngine(LinearCost(base_s=s), home, beside=1.5, waking_s=0.2) for s, home in homes]
+    engines[0].attach(Environment())
+    a, b, c = pickle.loads(pickle.dumps(engines))
+    assert a.device is b.device is not c.device
+    kept = [(one.cost.base_s, one.beside, one.waking_s) for one in (a, b, c)]
+    assert kept == [(s, 1.5, 0.2) for s in (1.0, 2.0, 3.0)]
     fixed = FixedEngine(2.0)
     fixed.attach(Environment())
-    env = Environment()
-    copy = pickle.loads(pickle.dumps(fixed))
-    copy.attach(env)
-    ends: list[float] = []
-    copy.submit(Operation("x"), 1, 0, 0, lambda op: ends.append(env.now))
-    env.run()
-    assert ends == [2.0]
+    assert ends_on(pickle.loads(pickle.dumps(fixed)), (1, 0, 0)) == [2.0]
 
 
 def test_a_fixed_engine_ignores_its_neighbours_and_delivers_free_work_at_once() -> None:
-    env = Environment()
-    engine = FixedEngine(lambda n, p, c: n + 0.1 * p + 0.01 * c)
-    engine.attach(env)
-    ends: list[float] = []
-    for _ in range(3):
-        engine.submit(Operation("x"), 2, 3, 4, lambda op: ends.append(env.now))
-    env.run()
-    assert ends == pytest.approx([2.34] * 3)
-    free = FixedEngine(0.0)
-    free.attach(env)
-    free.submit(Operation("x"), 2, 3, 4, lambda op: ends.append(-1.0))
-    assert ends[-1] == -1.0
+    costly = FixedEngine(lambda n, p, c: n + 0.1 * p + 0.01 * c)
+    assert ends_on(costly, *[(2, 3, 4)] * 3) == pytest.approx([2.34] * 3)
+    free, ended = FixedEngine(0.0), []
+    free.attach(Environment())
+    free.submit(Operation("x"), 2, 3, 4, ended.append)
+    assert len(ended) == 1
 
 
 test_bad_engines = refused(
@@ -274,13 +264,5 @@ test_bad_engines = refused(
     (lambda: LinearCost(base_s=float("nan")), "base_s"),
     (lambda: BatchEngine(LinearCost(base_s=1.0), waking_s=-1.0), "waking_s"),
     (lambda: BatchEngine(LinearCost(base_s=1.0), max_batch=0), r"max_batch=0 must be >= 1"),
+    (lambda: ends_on(BatchEngine(LinearCost(base_s=0.0)), (3, 1, 1)), "must take more than 0 s"),
 )
-
-
-def test_an_iteration_of_no_time_is_refused() -> None:
-    env = Environment()
-    engine = BatchEngine(LinearCost(base_s=0.0))
-    engine.attach(env)
-    engine.submit(Operation("target"), 3, 1, 1, lambda operation: None)
-    with pytest.raises(ParameterError, match="must take more than 0 s"):
-        env.run()

@@ -1,12 +1,12 @@
 """Costs of iterations: between and beyond the batch sizes that were measured, and for each candidate."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from sim_worlds import replayed
 
 from sim.algorithms.graded import best_of_drafts
-from sim.answers.drawn import TraceBehaviour
 from sim.answers.traces import DraftTrace, StepTrace
 from sim.engines.batching import BatchEngine
 from sim.engines.costs import LinearCost, TableCost
@@ -24,77 +24,44 @@ QUESTION, OVERHEAD = 7, 2
 LENGTHS = (3, 4, 6)
 
 
-def behaviour() -> TraceBehaviour:
-    """Two positions, the second one final, with three drafts of 3, 4 and 6 tokens; the last one is the best."""
-
-    def step(final: bool) -> StepTrace:
-        return StepTrace(
-            draft_tokens=LENGTHS[0],
-            target_tokens=5,
-            accepted=True,
-            draft_final=final,
-            target_final=final,
-            scores={CHOOSER: 0.1},
-            others=tuple(
-                DraftTrace(tokens=n, accepted=True, final=final, scores={CHOOSER: score})
-                for n, score in zip(LENGTHS[1:], (0.2, 0.3), strict=True)
-            ),
-        )
-
-    return replayed(step(False), step(True), prompt_tokens=QUESTION)
+def position(final: bool) -> StepTrace:
+    """Three drafts of 3, 4 and 6 tokens; the last one is the best."""
+    others = tuple(
+        DraftTrace(tokens=n, accepted=True, final=final, scores={CHOOSER: score, SCORER: 10 * score})
+        for n, score in zip(LENGTHS[1:], (0.8, 0.9), strict=True)
+    )
+    return StepTrace(
+        draft_tokens=LENGTHS[0],
+        target_tokens=5,
+        accepted=True,
+        draft_final=final,
+        target_final=final,
+        scores={CHOOSER: 0.7, SCORER: 7.0},
+        others=others,
+    )
 
 
-def engines(*, split: bool) -> dict[str, Engine]:
+ANSWER = replayed(position(False), position(True), prompt_tokens=QUESTION)
+
+
+def run(make: partial[Algorithm], *, split: bool = False) -> Session:
     target = BatchEngine(LinearCost(base_s=0.1, prefill_s=PREFILL, prefill_token_s=TOKEN))
-    found: dict[str, Engine] = {TARGET: target, DRAFT: FixedEngine(1.0)}
-    return {**found, CHOOSER: PerCandidate(target)} if split else found
+    engines: dict[str, Engine] = {TARGET: target, DRAFT: FixedEngine(1.0)}
+    return run_answer(make, ANSWER.answer(0), {**engines, CHOOSER: PerCandidate(target)} if split else engines)
 
 
-def run(*, split: bool) -> Session:
-    return run_answer(
-        lambda root: best_of_drafts(root, width=3, threshold=7.0, select="choice"),
-        behaviour().answer(0),
-        engines(split=split),
-    )
-
-
-def test_each_candidate_costs_a_prefill_and_the_question_is_read_once() -> None:
-    first, second = (op for op in run(split=True).operations if isinstance(op, Choose))
-    reading = TOKEN * (sum(LENGTHS) + 3 * OVERHEAD)
-    assert first.finished - first.started == pytest.approx(3 * PREFILL + reading + TOKEN * QUESTION)
-    assert second.finished - second.started == pytest.approx(3 * PREFILL + reading)
-
-
-def test_one_request_for_all_costs_one() -> None:
-    first, second = (op for op in run(split=False).operations if isinstance(op, Choose))
-    reading = TOKEN * (sum(LENGTHS) + OVERHEAD)
-    assert first.finished - first.started == pytest.approx(PREFILL + reading + TOKEN * QUESTION)
-    assert second.finished - second.started == pytest.approx(PREFILL + reading)
-
-
-def test_a_score_reads_the_question_once_and_only_at_the_first_step() -> None:
-    trace = behaviour().traces[0]
-    scored = [
-        StepTrace(
-            draft_tokens=3,
-            target_tokens=5,
-            accepted=True,
-            draft_final=one.draft_final,
-            target_final=one.target_final,
-            scores={SCORER: 9.0},
-            others=(DraftTrace(tokens=3, accepted=True, final=one.draft_final, scores={SCORER: 8.0}),),
-        )
-        for one in trace.steps
-    ]
-    replay = replayed(*scored, prompt_tokens=QUESTION)
-    session = run_answer(
-        lambda root: best_of_drafts(root, width=2, threshold=7.0), replay.answer(0), engines(split=False)
-    )
-    scores = [op for op in session.operations if isinstance(op, Score)]
-    seconds = [max(op.finished for op in scores if op.candidate.depth == depth) for depth in (0, 1)]
-    each = PREFILL + TOKEN * (3 + OVERHEAD)
-    assert seconds[0] == pytest.approx(1.0 + 2 * each + TOKEN * QUESTION)
-    assert seconds[1] - seconds[0] == pytest.approx(1.0 + 2 * each)
+@pytest.mark.parametrize(
+    ("select", "split", "requests"), [("choice", True, 3), ("choice", False, 1), ("grades", False, 3)]
+)
+def test_each_request_costs_a_prefill_and_the_question_is_read_once(select: str, split: bool, requests: int) -> None:
+    """A choice by a request for each candidate, by one for all, and a grade for each, one after the other."""
+    session = run(partial(best_of_drafts, width=3, threshold=7.0, select=select), split=split)  # type: ignore[arg-type]
+    asked = [op for op in session.operations if isinstance(op, Choose | Score)]
+    first, second = asked[: len(asked) // 2], asked[len(asked) // 2 :]
+    reading = requests * (PREFILL + TOKEN * OVERHEAD) + TOKEN * sum(LENGTHS)
+    for operations, question in ((first, QUESTION), (second, 0)):
+        seconds = max(op.finished for op in operations) - operations[0].started
+        assert seconds == pytest.approx(reading + TOKEN * question)
 
 
 def test_an_abandoned_choice_leaves_the_engine_free() -> None:
@@ -105,19 +72,15 @@ def test_an_abandoned_choice_leaves_the_engine_free() -> None:
         choice = Choose((draft.result,))
         yield choice
         yield Cancel(choice)
-        target = Generate(TARGET, root)
-        yield target
-        yield WAIT
         choice.outcome = draft.outcome = Outcome.DISCARDED
-        target.outcome = Outcome.COMMITTED
-        yield Commit(target.result)
-        last = Generate(TARGET, target.result)
-        yield last
-        yield WAIT
-        last.outcome = Outcome.COMMITTED
-        yield Commit(last.result)
+        while not root.final:
+            target = Generate(TARGET, root)
+            yield target
+            yield WAIT
+            target.outcome, root = Outcome.COMMITTED, target.result
+            yield Commit(root)
 
-    session = run_answer(impatient, behaviour().answer(0), engines(split=True))
+    session = run(partial(impatient), split=True)
     choice, target = session.operations[1:3]
     assert choice.cancelled
     # The prefill that had begun runs to its end; the target's own follows it.

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simpy import Environment, Timeout
+from simpy import Environment, Event
 
 from sim.answers.token_passes import PassedStep
 from sim.engines.costs import LinearCost
@@ -231,37 +231,28 @@ def engine(asked: list[Asked], limits: ServingLimits) -> tuple[Seen, ServingEngi
     serving.attach(env)
     index = {id(one): i for i, one in enumerate(flat(asked))}
 
-    def after(seconds: float, what: Callable[[], None]) -> None:
-        Timeout(env, seconds).callbacks.append(lambda _: what())
+    def live(one: Asked | None) -> Iterator[Event]:
+        ended = env.event()
 
-    def ask(one: Asked, done: Callable[[Operation], None], running: dict[Operation, Asked]) -> None:
-        operation = Generate("target", prompt(one.text))
-        operation.pending = PassedStep(prompt(1), Passes.of(one.passes)) if one.is_counted_by_passes else prompt(1)
-        running[operation] = one
-        serving.submit(operation, one.tokens, one.new, one.text, done)
-        if one.cancelled_at < math.inf:
-            after(one.cancelled_at, lambda: cancel(operation, one))
+        def done(operation: Operation) -> None:  # of all requests of an answer, whose text it stands for
+            ended.succeed()
 
-    def cancel(operation: Operation, one: Asked) -> None:
-        if index[id(one)] not in seen.ends:
-            operation.cancelled = True
-            serving.cancel(operation)
-            seen.cancelled[index[id(one)]] = operation.n_generated
-
-    def start(first: Asked) -> None:
-        running: dict[Operation, Asked] = {}
-
-        def done(operation: Operation) -> None:
-            one = running.pop(operation)
+        while one is not None:
+            yield env.timeout(one.at)
+            operation = Generate("target", prompt(one.text))
+            operation.pending = PassedStep(prompt(1), Passes.of(one.passes)) if one.is_counted_by_passes else prompt(1)
+            serving.submit(operation, one.tokens, one.new, one.text, done)
+            yield ended if math.isinf(one.cancelled_at) else ended | env.timeout(one.cancelled_at)
+            if not ended.triggered:
+                operation.cancelled = True
+                serving.cancel(operation)
+                seen.cancelled[index[id(one)]] = operation.n_generated
+                return
             seen.ends[index[id(one)]] = env.now
-            if one.then is not None:
-                then = one.then
-                after(then.at, lambda: ask(then, done, running))
-
-        ask(first, done, running)
+            one, ended = one.then, env.event()
 
     for one in asked:
-        after(one.at, lambda one=one: start(one))  # type: ignore[misc]
+        env.process(live(one))
     env.run()
     seen.lost, seen.peak = serving.preempted, serving.cache.peak
     return seen, serving

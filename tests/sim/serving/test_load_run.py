@@ -8,8 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from random_loads import METHODS, random_load
 
-from sim.configuration import Configuration
-from sim.estimate import Estimate
+from sim.configuration import PLAIN, Configuration
 from sim.gaps.worlds import World, behaviour_of, engines_of
 from sim.random_streams import stream
 from sim.serving.arrivals import bursty_times
@@ -29,7 +28,6 @@ from sim.serving.load_run import (
 )
 from sim.trial import Trial
 
-PLAIN = Configuration(method="autoregressive")
 LOAD = replace(
     random_load(0),
     configuration=Configuration.parse("eagle k2=4"),
@@ -47,27 +45,23 @@ def run(configuration: Configuration, first: int = CHOICE, lives: float = 1.0) -
     return LoadRun(LOAD.trial(configuration), 16, Window.of_lives(16, LOAD.answer, lives=lives, answers=16), first)
 
 
-def drawn(seed: int, spread: float, mean: float = 100.0) -> NDArray[np.float64]:
-    return mean * np.exp(spread * stream(seed, "throughputs", 0).standard_normal(64))
+def drawn(seed: int, spread: float, n: int = 64) -> NDArray[np.float64]:
+    return 100.0 * np.exp(spread * stream(seed, "throughputs", 0).standard_normal(64))[:n]
 
 
-def test_replications_go_on_until_the_standard_error_is_small() -> None:
-    for spread, precision in ((0.01, 0.02), (0.05, 0.01), (0.2, 0.03)):
-        estimate = until_known(throughput(lambda n, s=spread: drawn(1, s)[:n]), precision=precision)[0]
-        assert estimate.relative_half_width <= 1.96 * precision or estimate.n == 64
-        fewer = until_known(throughput(lambda n, s=spread: drawn(1, s)[:n]), precision=2.0 * precision)[0]
-        assert fewer.n <= estimate.n
+@pytest.mark.parametrize(("spread", "precision"), [(0.01, 0.02), (0.05, 0.01), (0.2, 0.03)])
+def test_replications_go_on_until_the_standard_error_is_small(spread: float, precision: float) -> None:
+    known = throughput(lambda n: drawn(1, spread, n))
+    fine, coarse = (until_known(known, precision=times * precision)[0] for times in (1.0, 2.0))
+    assert fine.relative_half_width <= 1.96 * precision or fine.n == 64
+    assert coarse.n <= fine.n
 
 
 def test_the_interval_covers_the_mean_about_as_often_as_it_says() -> None:
     """Replications stop when they look precise, which costs some coverage: 92 of 100 at least (it sees 94)."""
-    covered = sum(
-        until_known(throughput(lambda n, i=i: drawn(i, 0.05)[:n]), precision=0.02)[0].contains(
-            100.0 * math.exp(-(0.05**2) / 2)
-        )
-        for i in range(600)
-    )
-    assert covered >= 0.92 * 600
+    estimates = [until_known(throughput(lambda n, i=i: drawn(i, 0.05, n)), precision=0.02)[0] for i in range(600)]
+    mean = 100.0 * math.exp(-(0.05**2) / 2)
+    assert sum(one.contains(mean) for one in estimates) >= 0.92 * 600
 
 
 def test_pairs_on_the_same_answers_know_a_gain_better_than_their_parts() -> None:
@@ -85,18 +79,16 @@ def test_what_is_reported_comes_from_other_answers_than_the_choice() -> None:
     assert abs(chosen.mean() - reported.mean()) < 5.0 * error
 
 
-def test_long_windows_and_many_short_ones_deliver_the_same() -> None:
-    short = throughput(run(LOAD.configuration).throughputs)(24)
-    long = throughput(run(LOAD.configuration, lives=8.0).throughputs)(4)
-    assert abs(short.value - long.value) < 4.0 * math.hypot(short.stderr, long.stderr)
-
-
-def check_windows(short: LoadRun, long: LoadRun, resolution: float) -> None:
+def check_windows(short: LoadRun, long: LoadRun, resolution: float, n: int = 6) -> None:
     """Both deliver the same up to chance, and chance is finer than a resolution."""
-    few, many = throughput(short.throughputs)(6), throughput(long.throughputs)(4)
+    few, many = throughput(short.throughputs)(n), throughput(long.throughputs)(4)
     error = math.hypot(few.stderr / few.value, many.stderr / many.value)
     assert 4.0 * error < resolution
     assert abs(few.value / many.value - 1.0) < 4.0 * error + 0.01
+
+
+def test_long_windows_and_many_short_ones_deliver_the_same() -> None:
+    check_windows(run(LOAD.configuration), run(LOAD.configuration, lives=8.0), 0.15, n=24)
 
 
 def test_answers_that_begin_a_round_together_are_not_counted_in_step() -> None:
@@ -104,30 +96,20 @@ def test_answers_that_begin_a_round_together_are_not_counted_in_step() -> None:
     world = World(alpha1=0.97, c1=0.03, judge=0.05, sequence=0.0122, cv=1.2, steps=100, ends=True)
     configuration = Configuration(method="lr-async", k1=8)
     trial = Trial.of(configuration.algorithm(), behaviour_of(world, 0), engines_of(world))
-    check_windows(
-        LoadRun(trial, 32, Window.of_steps(32)), LoadRun(trial, 32, Window(tokens=51_200, warmup=25_600)), 0.15
-    )
+    windows = (Window.of_steps(32), Window(tokens=51_200, warmup=25_600))
+    check_windows(*(LoadRun(trial, 32, window) for window in windows), 0.15)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [n for n in range(len(METHODS)) if not random_load(n).is_whole])
 def test_windows_of_steps_deliver_what_those_of_lives_do(number: int) -> None:
     load = random_load(number)
-    steps = Window.of_steps(load.concurrency)
-    short = LoadRun(load.trial(load.configuration), load.concurrency, steps)
+    short = LoadRun(load.trial(load.configuration), load.concurrency, Window.of_steps(load.concurrency))
     check_windows(short, load.run(lives=4.0), 0.25)
 
 
-def arrivals(configuration: Configuration, n: int = 40) -> ArrivalRun:
-    return ArrivalRun(LOAD.trial(configuration), lambda i: bursty_times(0.5, 1.0, n, replication=i).tolist(), warmup=8)
-
-
-def test_replications_of_arrivals_have_moments_and_answers_of_their_own() -> None:
-    run = arrivals(PLAIN)
-    first, second = run.run(2)
-    assert len(first.answers) == len(second.answers) == 32
-    assert {answer.arrived_s for answer in first.answers}.isdisjoint(answer.arrived_s for answer in second.answers)
-    assert [answer.tokens for answer in first.answers] != [answer.tokens for answer in second.answers]
+def arrivals(configuration: Configuration) -> ArrivalRun:
+    return ArrivalRun(LOAD.trial(configuration), lambda i: bursty_times(0.5, 1.0, 40, replication=i).tolist(), warmup=8)
 
 
 def test_arrivals_are_replicated_until_the_gain_is_known_and_a_trace_is_met_once() -> None:
@@ -140,18 +122,18 @@ def test_arrivals_are_replicated_until_the_gain_is_known_and_a_trace_is_met_once
     met = sooner(*trace, precision=0.001)
     assert [len(run.loads) for run in trace] == [1, 1]
     assert abs(met.value - estimate.value) < 4.0 * math.hypot(met.stderr, estimate.stderr)
+    # Each replication has moments and answers of its own, without the warm-up.
+    first, second = plain.run(2)
+    assert len(first.answers) == len(second.answers) == 32
+    assert {answer.arrived_s for answer in first.answers}.isdisjoint(answer.arrived_s for answer in second.answers)
+    assert [answer.tokens for answer in first.answers] != [answer.tokens for answer in second.answers]
 
 
 def test_a_load_that_breaks_littles_law_is_an_error_that_names_it() -> None:
     loop = run(PLAIN, lives=8.0)
-    load = loop.run(4)[0]
-    right = throughput(loop.throughputs)(4)
+    load, right = loop.run(4)[0], throughput(loop.throughputs)(4)
     check_little("plain decoding", 16, right, load)
     for factor in (0.8, 1.87):  # the latter was seen when tokens counted as their answers ended
-        wrong = _scaled(right, factor)
+        wrong = replace(right, value=factor * right.value, stderr=factor * right.stderr)
         with pytest.raises(LittleError, match=r"plain decoding, 16 at once: .*not 16 .*Little's law"):
             check_little("plain decoding, 16 at once", 16, wrong, load)
-
-
-def _scaled(estimate: Estimate, factor: float) -> Estimate:
-    return replace(estimate, value=factor * estimate.value, stderr=factor * estimate.stderr)

@@ -11,7 +11,6 @@ the bias of whole iterations, derived where it is used. Where one path can be to
 import math
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from sim.operations import Generate, Step, prompt
 from sim.serving.arrivals import bursty_times
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import ADDED, Joined, ServingLimits
-from sim.virtual_clock import Session, VirtualClock
+from sim.virtual_clock import VirtualClock
 
 REPLICATIONS = 24
 ANSWERS = 700
@@ -36,6 +35,8 @@ SEEN = 0.35
 Z = float(stats.t.isf(0.5e-4, REPLICATIONS - 1))
 ITERATIONS = 200
 """Mean iterations of an answer where whole iterations stand for continuous service."""
+STEP = 1.0 / ITERATIONS
+Times = NDArray[np.floating[Any]]
 
 
 class OneStep:
@@ -48,35 +49,38 @@ class OneStep:
     def generate(self, operation: Generate) -> Step:
         return Step(operation.prefix, operation.role, self.iterations + 1, True)
 
-    verify = judge_tokens = score = choose = score_tokens = None
 
-
-def served(
-    cost: LinearCost, limits: ServingLimits, times: NDArray[np.float64], iterations: NDArray[np.int64]
-) -> list[Session]:
-    """Let answers arrive and end."""
+def sojourns(cost: LinearCost, limits: ServingLimits, times: Times, iterations: NDArray[np.int64]) -> Times:
+    """Let answers arrive, and tell how long each takes."""
     clock = VirtualClock({"target": ServingEngine(Joined(cost, ADDED), limits=limits)}, record=False)
-    sessions = []
-    for time, n in zip(times, iterations, strict=True):
-        answer = OneStep(int(n))
-        sessions.append(clock.launch(autoregressive(answer.root), answer, at=float(time)))  # type: ignore[arg-type]
+    answers: list[Any] = [OneStep(n) for n in iterations.tolist()]
+    sessions = [
+        clock.launch(autoregressive(one.root), one, at=at) for one, at in zip(answers, times.tolist(), strict=True)
+    ]
     clock.run(*sessions)
-    return sessions
+    return np.array([(session.finished or 0.0) - session.started for session in sessions])
 
 
-def poisson_times(rate: float, seed: int, replication: int) -> NDArray[np.float64]:
+def poisson_times(rate: float, seed: int, replication: int) -> Times:
     return bursty_times(rate, 1.0, ANSWERS, seed=seed, replication=replication)
 
 
-def sojourns(sessions: list[Session]) -> NDArray[np.float64]:
-    return np.array([session.finished - session.started for session in sessions if session.finished is not None])
+def geometric(replication: int) -> NDArray[np.int64]:
+    return np.random.default_rng([7, replication]).geometric(STEP, ANSWERS)
 
 
-def geometric(replication: int, n: int, mean: int) -> NDArray[np.int64]:
-    return np.random.default_rng([7, replication]).geometric(1.0 / mean, n)
+def in_line(times: Times, services: Times, servers: int) -> Times:
+    """Waits for places that are taken first come, first served (the recursion of Kiefer and Wolfowitz)."""
+    free = [0.0] * servers
+    waits = []
+    for now, service in zip(times, services, strict=True):
+        begun = max(heappop(free), now)
+        heappush(free, begun + service)
+        waits.append(begun - now)
+    return np.array(waits)
 
 
-def agrees(samples: Sequence[float], exact: float, bias: tuple[float, float] = (0.0, 0.0)) -> None:
+def agrees(samples: Sequence[Any], exact: float, bias: tuple[float, float] = (0.0, 0.0)) -> None:
     """Check the mean of replications; the truth may lie between ``exact`` and both ends of the bias."""
     error = Z * float(np.std(samples, ddof=1)) / math.sqrt(len(samples))
     found = float(np.mean(samples))
@@ -88,15 +92,10 @@ def test_one_sequence_of_one_length_is_md1() -> None:
     """Each wait is Lindley's recursion, to the rounding, and their mean is rho / (2 (1 - rho))."""
     load, means = 0.7, []
     for r in range(REPLICATIONS):
-        times = poisson_times(load, 5, r)
-        waits = (
-            sojourns(served(LinearCost(base_s=0.1), ServingLimits(max_sequences=1), times, np.full(ANSWERS, 10))) - 1.0
-        )
-        expected = [0.0]
-        for before, now in pairwise(times):
-            expected.append(max(expected[-1] + 1.0 - (now - before), 0.0))
-        assert waits == pytest.approx(expected, abs=1e-9)
-        means.append(float(waits[WARMUP:].mean()))
+        times, lengths = poisson_times(load, 5, r), np.full(ANSWERS, 10)
+        waits = sojourns(LinearCost(base_s=0.1), ServingLimits(max_sequences=1), times, lengths) - 1.0
+        assert waits == pytest.approx(in_line(times, np.ones(ANSWERS), 1), abs=1e-9)
+        means.append(waits[WARMUP:].mean())
     agrees(means, load / (2.0 * (1.0 - load)))
 
 
@@ -107,19 +106,13 @@ def test_iterations_that_grow_with_the_batch_share_the_server() -> None:
     iterations of the batch it meets, on average rho / (1 - rho) sequences and itself; service so deferred delays others
     by no more than the same again.
     """
-    load, step, means = 0.5, 1.0 / ITERATIONS, []
-    for r in range(REPLICATIONS):
-        times, lengths = poisson_times(load, 8, r), geometric(r, ANSWERS, ITERATIONS)
-        sessions = served(LinearCost(base_s=0.0, sequence_s=step), ServingLimits(), times, lengths)
-        means.append(float(sojourns(sessions)[WARMUP:].mean()))
-    most = 4.0 * step / (1.0 - load)
+    load, cost = 0.5, LinearCost(base_s=0.0, sequence_s=STEP)
+    means = [
+        sojourns(cost, ServingLimits(), poisson_times(load, 8, r), geometric(r))[WARMUP:].mean()
+        for r in range(REPLICATIONS)
+    ]
+    most = 4.0 * STEP / (1.0 - load)
     agrees(means, 1.0 / (1.0 - load), (-most, most))
-
-
-def erlang_c(servers: int, offered: float) -> float:
-    """Probability of having to wait for one of ``servers``: Erlang's second formula (K1 3.8)."""
-    last = offered**servers / math.factorial(servers) / (1.0 - offered / servers)
-    return last / (last + sum(offered**n / math.factorial(n) for n in range(servers)))
 
 
 def test_iterations_of_constant_time_are_servers() -> None:
@@ -129,39 +122,32 @@ def test_iterations_of_constant_time_are_servers() -> None:
     iterations to a wait and to the service that occupies a place: the load grows by up to 2 / ITERATIONS. Geometric
     lengths vary less than exponential ones, by 1 / ITERATIONS in cv^2, and so the wait is shorter by half of that.
     """
-    servers, load, step, t = 2, 0.5, 1.0 / ITERATIONS, 0.5
+    servers, load, t = 2, 0.5, 0.5
     means, beyond = [], []
     for r in range(REPLICATIONS):
-        times = poisson_times(load * servers, 10, r)
-        lengths = geometric(r, ANSWERS, ITERATIONS)
-        sessions = served(LinearCost(base_s=step), ServingLimits(max_sequences=servers), times, lengths)
-        waits = sojourns(sessions) - lengths * step
-        late = waits - in_line(times, lengths * step, servers)
+        times, lengths = poisson_times(load * servers, 10, r), geometric(r)
+        limits = ServingLimits(max_sequences=servers)
+        waits = sojourns(LinearCost(base_s=STEP), limits, times, lengths) - lengths * STEP
+        late = waits - in_line(times, lengths * STEP, servers)
         assert late.min() >= -1e-9
-        assert late.mean() <= 2.0 * step / (1.0 - load)  # those who are late make others late, as load does
-        means.append(float(waits[WARMUP:].mean()))
-        beyond.append(float((waits[WARMUP:] > t).mean()))
-    rate, longer = load * servers, 1.0 + 2.0 * step
+        assert late.mean() <= 2.0 * STEP / (1.0 - load)  # those who are late make others late, as load does
+        means.append(waits[WARMUP:].mean())
+        beyond.append((waits[WARMUP:] > t).mean())
+    rate, longer = load * servers, 1.0 + 2.0 * STEP
+
+    def waits_at_all(offered: float) -> float:
+        """Erlang's second formula (K1 3.8)."""
+        last = offered**servers / math.factorial(servers) / (1.0 - offered / servers)
+        return last / (last + sum(offered**n / math.factorial(n) for n in range(servers)))
 
     def wait(service: float) -> float:
-        return erlang_c(servers, rate * service) / (servers / service - rate)
+        return waits_at_all(rate * service) / (servers / service - rate)
 
     def tail(service: float, at: float) -> float:
-        return erlang_c(servers, rate * service) * math.exp(-(servers / service - rate) * at)
+        return waits_at_all(rate * service) * math.exp(-(servers / service - rate) * at)
 
-    agrees(means, wait(1.0), (-wait(1.0) * step / 2.0, wait(longer) - wait(1.0) + 2.0 * step))
-    agrees(beyond, tail(1.0, t), (-tail(1.0, t) * step, tail(longer, t - 2.0 * step) - tail(1.0, t)))
-
-
-def in_line(times: NDArray[np.float64], services: NDArray[np.floating[Any]], servers: int) -> NDArray[np.float64]:
-    """Waits for places that are taken first come, first served (the recursion of Kiefer and Wolfowitz)."""
-    free = [0.0] * servers
-    waits = []
-    for now, service in zip(times, services, strict=True):
-        begun = max(heappop(free), now)
-        heappush(free, begun + service)
-        waits.append(begun - now)
-    return np.array(waits)
+    agrees(means, wait(1.0), (-wait(1.0) * STEP / 2.0, wait(longer) - wait(1.0) + 2.0 * STEP))
+    agrees(beyond, tail(1.0, t), (-tail(1.0, t) * STEP, tail(longer, t - 2.0 * STEP) - tail(1.0, t)))
 
 
 @pytest.mark.parametrize("concurrency", [1, 7, 64])
@@ -169,6 +155,5 @@ def test_a_constant_batch_is_exact(concurrency: int) -> None:
     """Answers of one length that begin together stay together: throughput N / (tokens x iteration)."""
     cost = LinearCost(base_s=0.02, sequence_s=0.001)
     limits = ServingLimits(apart=True)  # else the first one has an iteration for itself, while the others are read
-    sessions = served(cost, limits, np.zeros(concurrency), np.full(concurrency, 100))
-    pace = concurrency / (100.0 * cost.iteration(concurrency, 0.0))
-    assert concurrency / sojourns(sessions) == pytest.approx(pace, rel=1e-9)
+    found = sojourns(cost, limits, np.zeros(concurrency), np.full(concurrency, 100))
+    assert found == pytest.approx(100.0 * cost.iteration(concurrency, 0.0), rel=1e-9)

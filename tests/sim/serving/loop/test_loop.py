@@ -9,11 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refused
 from sim_worlds import drawn_answers
 
 from sim.algorithms.autoregressive import autoregressive, step_by_step
@@ -27,14 +29,13 @@ from sim.engines.costs import LinearCost, TableCost
 from sim.engines.device import Device
 from sim.roles import DRAFT, TARGET
 from sim.serving import run
-from sim.serving.answers import ServedAnswer, ServedLoad
+from sim.serving.answers import ServedLoad
 from sim.serving.engine import ServingEngine
 from sim.serving.limits import Joined, JoinLaw, ServingLimits
 from sim.serving.loop import running
 from sim.serving.loop.request_table import compiled_walk
 from sim.trial import Trial
 from sim.virtual_clock import Answer
-from theory.errors import ParameterError
 
 LONGEST = 3_000
 """Tokens that a text of these settings has at most."""
@@ -129,54 +130,34 @@ SETTINGS = st.builds(
 GAPS = st.lists(st.sampled_from([0.0, 0.0137, 0.05311, 0.9173, 3.3319]), min_size=2, max_size=30)
 
 
-def by_events(work: Callable[[], ServedLoad]) -> ServedLoad:
-    """The same by the engine of events."""
+def both_ways(work: Callable[[], ServedLoad]) -> tuple[ServedLoad, ServedLoad]:
+    """The load by the loop, and by the engine of events."""
+    found = work()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "engine_of", lambda trial: None)
-        return work()
+        return found, work()
 
 
-def columns(answers: tuple[ServedAnswer, ...]) -> list[list[float]]:
-    order = sorted(answers, key=lambda one: (one.ended_s, one.arrived_s))
+def columns(load: ServedLoad) -> list[list[float]]:
+    """Answers by their ends."""
+    order = sorted(load.answers, key=lambda one: (one.ended_s, one.arrived_s))
     return [[one.arrived_s, one.first_s, one.ended_s, one.tokens] for one in order]
 
 
-def check_arrivals(setting: Setting, moments: list[float], warmup: int) -> None:
-    def work() -> ServedLoad:
-        return run.arriving(setting.trial(), moments, warmup=warmup, first=setting.seed)
-
-    found, expected = work(), by_events(work)
-    assert columns(found.answers) == [pytest.approx(row, rel=1e-9, abs=1e-12) for row in columns(expected.answers)]
-    for name in ("n_ended", "tokens", "preempted", "unended_s", "seed"):
-        assert getattr(found, name) == getattr(expected, name), name
-    for name in ("seconds", "in_flight", "cache_share", "waited_s", "busy"):
-        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-9, abs=1e-9), name
-
-
-def check_closed_loop(setting: Setting, concurrency: int, apart_s: float, *, met: bool) -> None:
-    def work() -> ServedLoad:
-        return run.closed_loop(
-            setting.trial(),
-            concurrency=concurrency,
-            tokens=3 * concurrency * setting.mean * (setting.steps or 3),
-            met_under_way=met,
-            apart_s=apart_s,
-            first=setting.seed,
-        )
-
-    found, expected = work(), by_events(work)
-    ours, theirs = columns(found.answers), columns(expected.answers)
-    both = min(len(ours), len(theirs))  # a window ends with the iteration that reaches its tokens, or some events later
-    assert ours[:both] == [pytest.approx(row, rel=1e-9, abs=1e-12) for row in theirs[:both]]
-    for rows, end in ((ours, expected.seconds), (theirs, found.seconds)):
-        assert all(row[2] > end * (1.0 - 1e-9) for row in rows[both:])
-    assert found.n_ended >= len(ours)
+def near(rows: list[list[float]]) -> list[Any]:
+    return [pytest.approx(row, rel=1e-9, abs=1e-12) for row in rows]
 
 
 @settings(max_examples=100, deadline=None)
 @given(setting=SETTINGS, gaps=GAPS, warmup=st.integers(0, 1))
 def test_answers_that_arrive_end_when_they_do_with_events(setting: Setting, gaps: list[float], warmup: int) -> None:
-    check_arrivals(setting, list(accumulate(gaps)), warmup)
+    moments = list(accumulate(gaps))
+    found, expected = both_ways(lambda: run.arriving(setting.trial(), moments, warmup=warmup, first=setting.seed))
+    assert columns(found) == near(columns(expected))
+    for name in ("n_ended", "tokens", "preempted", "unended_s", "seed"):
+        assert getattr(found, name) == getattr(expected, name), name
+    for name in ("seconds", "in_flight", "cache_share", "waited_s", "busy"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-9, abs=1e-9), name
 
 
 @settings(max_examples=100, deadline=None)
@@ -184,35 +165,43 @@ def test_answers_that_arrive_end_when_they_do_with_events(setting: Setting, gaps
 def test_answers_that_follow_each_other_end_when_they_do_with_events(
     setting: Setting, concurrency: int, apart_s: float, met: bool
 ) -> None:
-    check_closed_loop(setting, concurrency, apart_s, met=met)
+    found, expected = both_ways(
+        lambda: run.closed_loop(
+            setting.trial(),
+            concurrency=concurrency,
+            tokens=3 * concurrency * setting.mean * (setting.steps or 3),
+            met_under_way=met,
+            apart_s=apart_s,
+            first=setting.seed,
+        )
+    )
+    ours, theirs = columns(found), columns(expected)
+    both = min(len(ours), len(theirs))  # a window ends with the iteration that reaches its tokens, or some events later
+    assert ours[:both] == near(theirs[:both])
+    for rows, end in ((ours, expected.seconds), (theirs, found.seconds)):
+        assert all(row[2] > end * (1.0 - 1e-9) for row in rows[both:])
+    assert found.n_ended >= len(ours)
+
+
+BENCH = Setting(
+    steps=1, mean=20, spread=0.0, prompt=10, passes="", law=JoinLaw(share=1.0), request_s=0.0, waking_s=0.0,
+    limits=ServingLimits(), seed=0,
+)  # fmt: skip
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("numba") is None, reason="needs numba: it is in the extra 'fast'")
 def test_the_compiled_loop_gives_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """To the last bit: settings of each kind, met under way and as they arrive."""
+    base = replace(BENCH, mean=40, spread=0.7, prompt=300, law=JoinLaw(share=0.4, outside_s=0.001), waking_s=0.01)
+    limits = ServingLimits(max_batched_tokens=200, max_sequences=20)
     kinds = [
-        Setting(
-            steps=steps,
-            mean=40,
-            spread=0.7,
-            prompt=300,
-            passes=passes,
-            law=JoinLaw(share=0.4, outside_s=0.001),
-            request_s=request_s,
-            waking_s=0.01,
-            limits=ServingLimits(max_batched_tokens=200, max_sequences=20, cache_tokens=cache, apart=apart),
-            seed=seed,
-        )
-        for seed, (steps, passes, request_s, cache, apart) in enumerate(
-            [
-                (1, "", 0.0, math.inf, False),
-                (5, "drawn", 0.003, 3_000.4, False),
-                (0, "recorded", 0.0, 2_000.4, True),
-                (1, "drawn", 0.003, 1_800.4, False),
-            ]
-        )
+        base,
+        replace(base, steps=5, passes="drawn", request_s=0.003, limits=replace(limits, cache_tokens=3_000.4)),
+        replace(base, steps=0, passes="recorded", limits=replace(limits, cache_tokens=2_000.4, apart=True)),
+        replace(base, passes="drawn", request_s=0.003, limits=replace(limits, cache_tokens=1_800.4)),
     ]
+    kinds = [replace(one, seed=seed) for seed, one in enumerate(kinds)]
 
     def loads() -> list[ServedLoad]:
         closed = [run.closed_loop(one.trial(), concurrency=12, tokens=9_000, met_under_way=True) for one in kinds]
@@ -240,34 +229,23 @@ def test_passes_are_the_same_ones_where_they_are_drawn_by_compiled_code(pmf: tup
     assert committed.tolist() == [source.committed(index, TARGET, *rest) for index, *rest in rows]
 
 
-def test_what_needs_events_gets_them() -> None:
+def on(cost: Any, kind: type[BatchEngine] = ServingEngine) -> dict[str, Any]:
+    return {"engines": {TARGET: kind(cost)}}
+
+
+@pytest.mark.parametrize(
+    ("change", "is_run"),
+    [
+        ({}, True),
+        ({"algorithm": step_by_step}, False),
+        (on(LinearCost(base_s=1.0), BatchEngine), False),
+        (on(LinearCost(base_s=1.0)), False),  # it says nothing of the parts of an iteration that reads
+    ],
+)
+def test_what_needs_events_gets_them(change: dict[str, Any], is_run: bool) -> None:
     """An algorithm that speculates on steps, an engine of another kind, a cost that says nothing of its parts."""
-    one = BENCH.trial()
-    assert running.engine_of(one) is one.engines[TARGET]
-    assert running.engine_of(replace(one, algorithm=step_by_step)) is None
-    assert running.engine_of(replace(one, engines={TARGET: BatchEngine(LinearCost(base_s=1.0))})) is None
-    assert running.engine_of(replace(one, engines={TARGET: ServingEngine(_Opaque())})) is None
-
-
-class _Opaque:
-    """A cost that is no `JoiningCost`."""
-
-    request_s = 0.0
-
-    def iteration(self, batch: int, context: float) -> float:
-        return 1.0
-
-    def prefill(self, n_tokens: int) -> float:
-        return 1.0
-
-    def mixed(self, batch: int, context: float, prefill_tokens: float, prefill_context: float) -> float:
-        return 1.0
-
-
-BENCH = Setting(
-    steps=1, mean=20, spread=0.0, prompt=10, passes="", law=JoinLaw(share=1.0), request_s=0.0, waking_s=0.0,
-    limits=ServingLimits(), seed=0,
-)  # fmt: skip
+    one = replace(BENCH.trial(), **change)
+    assert running.engine_of(one) is (one.engines[TARGET] if is_run else None)
 
 
 @pytest.mark.parametrize("met", [False, True])
@@ -279,14 +257,9 @@ def test_a_window_has_the_tokens_that_were_asked_for(steps: int, met: bool) -> N
     assert 900 <= load.tokens <= 900 + 7
 
 
-def test_a_request_that_no_cache_holds_is_refused() -> None:
-    one = replace(BENCH, limits=ServingLimits(cache_tokens=25))
-    with pytest.raises(ParameterError, match="must hold a request of 30 tokens"):
-        run.closed_loop(one.trial(), concurrency=1, tokens=100)
-
-
-def test_an_iteration_that_takes_no_time_is_refused() -> None:
-    one = BENCH.trial()
-    free = ServingEngine(Joined(LinearCost(base_s=0.0, prefill_s=1.0), JoinLaw(share=1.0)))
-    with pytest.raises(ParameterError, match="must take more than 0 s"):
-        run.closed_loop(replace(one, engines={TARGET: free}), concurrency=1, tokens=100)
+FREE = Joined(LinearCost(base_s=0.0, prefill_s=1.0), JoinLaw(share=1.0))
+test_what_cannot_be_served_is_refused = refused(
+    lambda trial: run.closed_loop(trial, concurrency=1, tokens=100),
+    (replace(BENCH, limits=ServingLimits(cache_tokens=25)).trial(), "must hold a request of 30 tokens"),
+    (replace(BENCH.trial(), **on(FREE)), "must take more than 0 s"),
+)
