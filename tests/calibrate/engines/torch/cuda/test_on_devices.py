@@ -16,7 +16,7 @@ from calibrate.engines.sampling import draw, uniform
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.cuda.captured import CapturedPasses
-from calibrate.engines.torch.cuda.devices import check_room
+from calibrate.engines.torch.cuda.devices import check_room, opened_device
 from calibrate.engines.torch.engine import TorchConfig, TorchEngine
 from calibrate.engines.torch.job import Job, Limits
 from calibrate.engines.torch.model import load_model, load_tokenizer
@@ -40,6 +40,14 @@ METHODS = {
     "draft-model": Speculation(method="draft", k2=4, model=pair.draft_path()),
     "eagle": Speculation(method="eagle", k2=4, model=pair.head_path()),
 }
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> torch.device:
+    """A CPU, where padded passes are plain calls, and with the mark gpu a GPU, where they are captured."""
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs an NVIDIA GPU and a torch that is built for CUDA")
+    return opened_device(request.param)
 
 
 def engine(device: str, *, padded: bool, speculation: Speculation | None = None) -> ContinuousBatch:

@@ -257,13 +257,6 @@ def test_a_method_may_ask_for_a_tree_and_keep_a_branch(decoders):
             assert torch.allclose(held, plain.cache.view(0, 1, len(text) - 1), atol=1e-4)
 
 
-def test_an_unknown_drafter_is_refused(decoders):
-    engine = ContinuousBatch(decoders[0], None, frozenset(), LIMITS)
-    with pytest.raises(ValueError, match=r"speculation by 'draft' from .* was not loaded when the engine started"):
-        engine.submit(job([1], speculation=DRAFT))
-    assert not engine.busy
-
-
 def bundled_pair():
     """An engine of the bundled pair for up to 16 sequences."""
     return batch_of(target_path(), Limits(max_batch=16, n_idle=16, max_context=512), DRAFT, EAGLE)
