@@ -71,9 +71,9 @@ def n_timings(found: list[str]) -> int:
 @pytest.mark.parametrize(
     ("rule", "left", "answers", "note"),
     [  # looks at 4, 6, 9 and 12 answers
-        (Stopping(precision=0.4, min_answers=4, max_answers=12), (0.6, 0.0), {6, 9}, "the requested precision is reach"),
+        (Stopping(precision=0.4, min_answers=4, max_answers=12), (0.6, 0.0), {6, 9}, "precision is reached"),
         (Stopping(precision=0.3, min_answers=4, max_answers=12, max_rounds=8), (0.0, 0.4), {4}, "precision is reached"),
-        (Stopping(precision=0.01, min_answers=4, max_answers=6, max_rounds=2), (1.0, 0.0), {6}, "of the requested ±1.0%"),
+        (Stopping(precision=0.01, min_answers=4, max_answers=6, max_rounds=2), (1.0, 0.0), {6}, "instead of the requested"),
     ],
     ids=["answers", "timings", "the most"],
 )

@@ -23,7 +23,10 @@ from calibrate.models.recorded import models_of
 from calibrate.models.servers import RemoteModels
 from calibrate.record.journal import Journal
 from calibrate.record.profile import Profile
-from calibrate.replay.summary import acceptance
+from calibrate.replay.summary import acceptance, cost_ratio, replay_error, summarise
+from calibrate.replay.system import system_of
+from sim.algorithms import autoregressive, lookahead_async
+from sim.trial import run_answer
 from theory.errors import CalibrationError, SchemaError
 
 FAST_S = 5e-4
@@ -38,7 +41,7 @@ def plan(target: str, draft: str, n: int = 2, n_texts: int = 0, **options: Any) 
 
 
 def test_planted_steps_and_acceptance_come_back(tmp_path: Path) -> None:
-    """50 answers, of which two are timed; as ten calibrations of five, 95 % of whose intervals contain what was planted.
+    """50 answers, two of them timed; as ten calibrations of five, 95 % of whose intervals contain what was planted.
 
     The clustered interval of five answers covers a little less than it says (0.92 in simulation): 0.90 is tested. All
     bounds are such that a right result fails once in 10,000 draws; the planted randomness is seeded.
@@ -71,6 +74,18 @@ def test_planted_steps_and_acceptance_come_back(tmp_path: Path) -> None:
     assert profile.provenance.engine_version == "1.2.3"
     assert profile.engines["target"].device == planned.models.target.removeprefix("http://")  # type: ignore[attr-defined]
     assert models_of(dict(profile.settings)) == planned.models
+    ratio = sum(s.draft.seconds for a in profile.answers for s in a.steps)
+    ratio /= sum(s.target.seconds for a in profile.answers for s in a.steps)
+    assert cost_ratio(profile.answers).value == pytest.approx(ratio)
+    assert set(replay_error(profile)) == {"baseline", "target", "draft"}
+    assert summarise(profile)[0].startswith("remote: 2 answers")
+    system = system_of(profile)
+    for index, answer in enumerate(profile.answers):
+        session = run_answer(lambda root: lookahead_async(root, k1=3), system.behaviour.answer(index), system.engines())
+        committed = [(s.draft if s.verdict.accepted else s.target).tokens for s in answer.steps]
+        assert [step.n_tokens for step in session.committed] == committed
+        alone = run_answer(autoregressive, system.behaviour.baseline_answer(index), system.engines())
+        assert [step.n_tokens for step in alone.committed] == [step.tokens for step in answer.baseline]
 
 
 def test_a_measurement_goes_on_where_it_stopped_and_with_more_answers(tmp_path: Path) -> None:
