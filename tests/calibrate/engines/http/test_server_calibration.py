@@ -195,18 +195,6 @@ def test_calibrate_and_validate_a_server(
     assert KEY not in written + out + more + caplog.text
 
 
-class AtPrompt(dict[int, str]):
-    """A fault for every generation that continues one prompt."""
-
-    def __init__(self, server: OpenAIServer, prompt: str, fault: str) -> None:
-        super().__init__()
-        self._server, self._prompt, self._fault = server, prompt, fault
-
-    def get(self, number: int, default: str = "") -> str:  # type: ignore[override]
-        body = self._server.bodies[number]
-        return self._fault if body["prompt"].startswith(self._prompt) and body.get("stream") else default
-
-
 @pytest.mark.usefixtures("small_plans")
 @pytest.mark.parametrize(
     ("fault", "code", "message"), [("", 1, "unreachable"), ("stall", 124, "silent for 0.2 s"), ("404", 1, "no longer")]
@@ -216,7 +204,7 @@ def test_failures_have_exit_codes_and_one_line(
 ) -> None:
     output = tmp_path / "p.json"
     with serving() as server:
-        server.faults = AtPrompt(server, "Question 0 is?", fault)
+        server.fail(fault, after=2, times=10_000)  # both engines have started
         target = server.url if fault else "http://127.0.0.1:1"
         timeout = "0.2" if fault == "stall" else "60"  # short, a slow machine would be taken for a silent server
         common = ("--target", target, "--draft", server.url, "--concurrency", "1", "--timeout", timeout)
