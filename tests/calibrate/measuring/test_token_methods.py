@@ -14,7 +14,6 @@ from calibrate.record.token_records import TokenRecord
 from calibrate.running.problem import Problem
 from calibrate.running.verifiers import ExactMatch
 from calibrate.running.wall_clock import StepLimits, WallClock
-from sim.algorithms import autoregressive
 from theory.errors import ParameterError
 
 PROBLEMS = [Problem(name=str(i), prompt=f" he has {word} apples.\n\n") for i, word in enumerate(("two", "ten"))]
@@ -59,19 +58,6 @@ def test_every_pass_is_recorded(engines, models, clock):
                 assert request.tokens <= promised < request.tokens + record.k2
         assert record.passes > 10
         assert record.drafted_at[0] == record.drafts > 0
-
-
-async def test_a_speculated_run_says_what_a_plain_one_does_and_roles_choose(engines, models, clock):
-    """Prompt lookup on the target alone: the same steps, and only its requests have passes."""
-    lookup = models.speculation("prompt-lookup", {"k2": 6})
-
-    root = await clock.root(PROBLEMS[0].prompt)
-    plain = await clock.run(autoregressive(root), stream="a")
-    fast = await clock.run(autoregressive(root), stream="a", speculation={"target": lookup})
-    other = await clock.run(autoregressive(root), stream="a", speculation={"draft": lookup})
-    assert plain.text == fast.text == other.text
-    assert any(o.job.passes for o in fast.operations)
-    assert not any(o.job.passes for o in (*plain.operations, *other.operations))
 
 
 def test_what_a_set_of_models_can_do(models, model_folders):

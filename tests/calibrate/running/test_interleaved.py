@@ -14,7 +14,7 @@ from calibrate.record.journal import Journal
 from calibrate.running.interleaved import BASELINE, RealConfiguration, Runs, measured, run_interleaved
 from calibrate.running.problem import Problem, Truth
 from sim.algorithms import autoregressive, lookahead_async
-from sim.roles import TARGET
+from sim.roles import DRAFT, TARGET
 from theory.errors import ParameterError
 
 METHODS = {"lr": RealConfiguration(make=partial(lookahead_async, k1=2))}
@@ -96,13 +96,15 @@ def test_a_validation_that_is_broken_off_goes_on(engines: Any, tmp_path: Path) -
 
 
 async def test_each_configuration_runs_with_its_own_speculation(engines: Any) -> None:
-    """And with the seeds of the question: drawn texts are the same however they are speculated, and in another run."""
-    clock = engines.clock(sampling=Sampling(temperature=0.8))
-    looked_up = RealConfiguration(make=autoregressive, speculation={TARGET: Speculation(method="ngram", k2=4)})
-    runs = await run_interleaved(
-        clock, PROBLEMS, {"looked up": looked_up, "bare": RealConfiguration(make=autoregressive)}
-    )
+    """That of each role; and with the seeds of the question: drawn texts are the same however they are speculated."""
+    clock, lookup = engines.clock(sampling=Sampling(temperature=0.8)), Speculation(method="ngram", k2=4)
+    speculations = {"looked up": {TARGET: lookup}, "another's": {DRAFT: lookup}, "bare": {}}
+    methods = {
+        name: RealConfiguration(make=autoregressive, speculation=speculation)
+        for name, speculation in speculations.items()
+    }
+    runs = await run_interleaved(clock, PROBLEMS, methods)
     passes = {name: any(one.job.passes for one in run.operations) for name, run in runs.sessions.items()}
-    assert passes == {BASELINE: False, "looked up": True, "bare": False}
+    assert passes == {BASELINE: False, "looked up": True, "another's": False, "bare": False}
     again = await clock.run(autoregressive(await clock.root(PROBLEMS[0].prompt)), stream=PROBLEMS[0].name)
     assert {run.text for run in runs.sessions.values()} == {again.text}
