@@ -2,14 +2,12 @@
 
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any
 
 import pytest
 from bundled_pair import BundledPair, brief_problems
 from refusals import refuses
 
 from calibrate.engines.speculation import Decoding
-from calibrate.measuring.answers import measure_answer
 from calibrate.measuring.calibration import calibrate_models
 from calibrate.measuring.engine_timings import MeasureOptions
 from calibrate.measuring.plan import CalibrationPlan
@@ -17,10 +15,6 @@ from calibrate.measuring.stopping import Stopping
 from calibrate.models.asking import bundled_truth
 from calibrate.models.local import TorchModels
 from calibrate.record.profile import Profile
-from calibrate.replay.traces import trace_of
-from sim.answers.traces import StepTrace
-from sim.configuration import PLAIN
-from specplan.planning.predict import Predictor
 
 N_TEXTS = 1
 OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=4, prefills=(4, 32), repeats=2, rounds=2)
@@ -63,6 +57,8 @@ def test_the_profile_is_complete(profile: Profile) -> None:
         last = answer.steps[-1]
         assert (last.draft if last.verdict.accepted else last.target).final
         assert answer.baseline_correct is not None
+    assert len(profile.texts) == N_TEXTS
+    assert all(text.alone for text in profile.texts)
     for engine in profile.engines.values():
         assert {sample.batch for sample in engine.decode} == {1, 2}
         assert {sample.tokens for sample in engine.prefill} == {4, 8, 11, 32}  # sequences of a batch differ by 3
@@ -85,27 +81,6 @@ def test_the_profile_is_complete(profile: Profile) -> None:
     for stepwise in profile.engines["target"].stepwise_in_use:
         assert stepwise.prefill[0] > 1
     assert len(profile.engines["target"].stepwise_in_use) == len(profile.answers)
-
-
-@pytest.mark.slow
-def test_answers_made_several_at_a_time_say_what_they_say_alone(profile: Profile, bundled_pair: BundledPair) -> None:
-    """Seeds name the question, not its company."""
-    texts = plan().texts
-    asked = plan().models.inspection()
-    alone = [
-        bundled_pair.run(measure_answer(bundled_pair.clock, text, bundled_truth(), asked)).record for text in texts
-    ]
-    for together, one in zip(map(trace_of, profile.texts), map(trace_of, alone), strict=True):
-        assert (together.problem, together.baseline) == (one.problem, one.baseline)
-        assert [_said(step) for step in together.steps] == [_said(step) for step in one.steps]
-    assert all(text.alone for text in profile.texts)
-    assert len(profile.all_answers) == len(profile.answers) + len(texts)
-    assert Predictor(profile, uncertainty=False).predict(PLAIN).speedup.n == len(profile.all_answers)
-
-
-def _said(step: StepTrace) -> tuple[Any, ...]:
-    """Lengths, ends, verdict and truth; scores round otherwise in batches."""
-    return step.draft_tokens, step.target_tokens, step.draft_final, step.target_final, step.accepted, step.draft_right
 
 
 def test_answers_with_token_level_methods_are_spread_evenly() -> None:
