@@ -196,6 +196,9 @@ def test_a_state_is_kept_for_what_goes_further(monkeypatch):
     ended((8,), 9)
     ended((6,), 9)  # the oldest gives way
     assert method.kept([1, 2, 7], settings) is None
+    assert method.kept([6, 9], settings) is not None
+    method.forget()
+    assert method.kept([6, 9], settings) is None
 
 
 def test_steps_carry_the_pool_on(target):
