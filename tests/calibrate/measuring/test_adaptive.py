@@ -26,8 +26,14 @@ from theory.errors import ParameterError
 
 OPTIONS = MeasureOptions(batches=(1,), contexts=(8,), iterations=6, prefills=(4,), repeats=2, rounds=2)
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
-BRIEF = Planted(iteration_s=1e-3, step_tokens=(2, 4), tokenizes=False)
+BRIEF = Planted(iteration_s=1e-3, steps=2, step_tokens=(2, 4), tokenizes=False)
 PAIR = BRIEF, replace(BRIEF, model="small")
+
+
+@pytest.fixture(autouse=True)
+def few_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds with two clients, not with more: they are most of a small calibration."""
+    monkeypatch.setattr("calibrate.measuring.plan._CLIENTS", (2,))
 
 
 def plan(
@@ -178,10 +184,10 @@ def test_short_questions_leave_contexts_as_they_are() -> None:
     assert (8192, 12) not in far.cells
 
 
-@pytest.mark.parametrize(("alone", "words", "reached"), [(False, 1500, 1500), (True, 2, 960)])
+@pytest.mark.parametrize(("alone", "words", "reached"), [(False, 1500, 1500), (True, 2, 600)])
 def test_contexts_of_questions_and_answers_are_timed(tmp_path: Path, alone: bool, words: int, reached: int) -> None:
     """Engines are timed at contexts as long as long questions, and as long answers to short questions."""
-    short = MeasureOptions(batches=(1, 2), iterations=4, repeats=1, k2=1, rounds=3)
+    short = MeasureOptions(batches=(1,), iterations=4, repeats=1, k2=1, rounds=3)
 
     async def calibrated(servers: list[OpenAIServer]) -> Profile:
         target, other = (server.url for server in servers)
@@ -193,7 +199,7 @@ def test_contexts_of_questions_and_answers_are_timed(tmp_path: Path, alone: bool
         plan = CalibrationPlan(models=models, problems=problems[:2], texts=texts, engine=short, reach=True)
         return await calibrate_models(replace(plan, warm_up_s=0.1), tmp_path / "journal")
 
-    long = {"steps": 8, "step_tokens": (110, 130)} if alone else {}
+    long = {"steps": 5, "step_tokens": (110, 130)} if alone else {}
     kinds = (Planted(iteration_s=0.02, model=name, max_context=16384, **long) for name in ("big", "small"))
     record = on_servers(calibrated, *kinds).engines["target"]
     single = [sample.context for sample in record.decode if sample.batch == 1]

