@@ -184,10 +184,10 @@ def test_short_questions_leave_contexts_as_they_are() -> None:
     assert (8192, 12) not in far.cells
 
 
-@pytest.mark.parametrize(("alone", "words", "reached"), [(False, 1500, 1500), (True, 2, 600)])
+@pytest.mark.parametrize(("alone", "words", "reached"), [(False, 1500, 1500), (True, 2, 64)])
 def test_contexts_of_questions_and_answers_are_timed(tmp_path: Path, alone: bool, words: int, reached: int) -> None:
     """Engines are timed at contexts as long as long questions, and as long answers to short questions."""
-    short = MeasureOptions(batches=(1,), iterations=4, repeats=1, k2=1, rounds=3)
+    short = MeasureOptions(batches=(1,), contexts=(16,), iterations=4, repeats=1, k2=1, rounds=3)
 
     async def calibrated(servers: list[OpenAIServer]) -> Profile:
         target, other = (server.url for server in servers)
@@ -199,7 +199,7 @@ def test_contexts_of_questions_and_answers_are_timed(tmp_path: Path, alone: bool
         plan = CalibrationPlan(models=models, problems=problems[:2], texts=texts, engine=short, reach=True)
         return await calibrate_models(replace(plan, warm_up_s=0.1), tmp_path / "journal")
 
-    long = {"steps": 5, "step_tokens": (110, 130)} if alone else {}
+    long = {"steps": 5, "step_tokens": (11, 13)} if alone else {}
     kinds = (Planted(iteration_s=0.02, model=name, max_context=16384, **long) for name in ("big", "small"))
     record = on_servers(calibrated, *kinds).engines["target"]
     single = [sample.context for sample in record.decode if sample.batch == 1]
