@@ -199,7 +199,7 @@ def test_contexts_of_questions_and_answers_are_timed(tmp_path: Path, alone: bool
         plan = CalibrationPlan(models=models, problems=problems[:2], texts=texts, engine=short, reach=True)
         return await calibrate_models(replace(plan, warm_up_s=0.1), tmp_path / "journal")
 
-    long = {"steps": 5, "step_tokens": (11, 13)} if alone else {}
+    long: dict[str, Any] = {"steps": 5, "step_tokens": (11, 13)} if alone else {}
     kinds = (Planted(iteration_s=0.02, model=name, max_context=16384, **long) for name in ("big", "small"))
     record = on_servers(calibrated, *kinds).engines["target"]
     single = [sample.context for sample in record.decode if sample.batch == 1]
