@@ -92,8 +92,7 @@ class InstantBackend:
             finish="stop",
             n_prompt_tokens=len(request.prompt),
             n_cached_tokens=0,
-            n_iterations=19,
-            times=Times(queued=now, prefill_start=now, prefill_end=now, first_token=now, end=now),
+            times=Times(queued=now, prefill_start=now, first_token=now, end=now),
         )
 
 

@@ -122,7 +122,7 @@ def cost(bench: Bench, rounds: int = 2) -> dict[str, Any]:
             passes = [(1, it.seconds) for it in engine.work.iterations]
             passes += [(p.rows, p.seconds) for p in engine.work.passes]
             if (at + at // N_PROBLEMS) % 2:
-                answers[cell].append([one.n_generated - 1, one.n_iterations, one.end - one.prefill_end])
+                answers[cell].append([n := one.n_generated - 1, len(one.passes) or n, one.end - one.prefill_end])
                 continue
             rows[cell].update(n for n, _ in passes)
             for n, seconds in passes:

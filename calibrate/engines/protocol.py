@@ -115,7 +115,6 @@ class Times:
 
     queued: float
     prefill_start: float
-    prefill_end: float
     first_token: float
     end: float
 
@@ -140,8 +139,6 @@ class Generation(_Reply):
     n_generated: int
     """Tokens that the engine generated, including the end-of-text token."""
     finish: Finish
-    n_iterations: int
-    """Decode iterations that the request took part in (its first token comes from the prefill)."""
     passes: tuple[tuple[int, int], ...] = ()
     """With speculation, for each decode pass of the target: drafted tokens, and those verified as right. A pass commits
     the right tokens and one more, cut where the text ends; cut tokens count as right but are not generated."""

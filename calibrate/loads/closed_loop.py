@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final
 
+from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.prometheus import ServerCounts
 from calibrate.engines.protocol import Generation, Progress
 from calibrate.engines.speculation import Speculation
@@ -18,7 +19,7 @@ from calibrate.running.wall_clock import WallClock
 from sim.operations import Generate, Step
 from sim.roles import TARGET
 
-__all__ = ["Loop", "Reading", "Served", "run_loop"]
+__all__ = ["Loop", "Reading", "run_loop"]
 
 _UNTIL_BUSY: Final = 0.2
 """Share of a loop before its window opens, [-]: all clients begin at once, which no later moment resembles."""
@@ -26,17 +27,6 @@ _PAUSE_S: Final = 0.1
 """Wait before a loop, s: the server has then noticed that the requests of the last one were aborted."""
 _COUNTERS_S: Final = 2.0
 """Longest time that a server may take to tell its counters, s."""
-
-
-@runtime_checkable
-class Served(Protocol):
-    """An engine of a server of others: it tells the server's counters, and can have prompts forgotten at any time."""
-
-    async def forget(self) -> None:
-        """Exclude earlier prompts from the server's prefix cache."""
-
-    async def counts(self, speculation: Speculation | None) -> ServerCounts:
-        """Return the counters of the server for requests with this speculation, since its start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +90,7 @@ async def run_loop(
 
     async def client() -> None:
         for number in numbers:
-            if number and number % len(questions) == 0 and isinstance(engine, Served):
+            if number and number % len(questions) == 0 and isinstance(engine, OpenAIEngine):
                 await engine.forget()  # a repeated question is as new as those of other users
             operation = Generate(TARGET, questions[number % len(questions)], whole=True)
             reply = await clock.generate(operation, f"{at_once} at once, {number}", Progress(), speculation)
@@ -130,7 +120,7 @@ async def _unless_failed(tasks: Sequence[asyncio.Task[None]], seconds: float) ->
 async def _read(engine: object, speculation: Speculation | None) -> Reading:
     """The counters of the server; None where it tells none, or not in time."""
     begun, counts = time.monotonic(), None
-    if isinstance(engine, Served):
+    if isinstance(engine, OpenAIEngine):
         with suppress(TimeoutError):
             counts = await asyncio.wait_for(engine.counts(speculation), _COUNTERS_S)
     return Reading(counts, begun, time.monotonic())

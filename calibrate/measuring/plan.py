@@ -247,7 +247,8 @@ async def _lengths(plan: CalibrationPlan, clock: WallClock, texts: Sequence[Mapp
     """The arguments of `MeasureOptions.reaching`; without texts, the first two questions are answered."""
     roots = [await clock.root(problem.prompt) for problem in plan.problems[:_LOOKED_AT]]
     prompts = [root.n_tokens for root in roots]
-    answers = [sum(step["target"]["tokens"] for step in text["record"]["steps"]) for text in texts]
+    by_steps = (([one["target"] for one in r["steps"]], r["baseline"]) for r in (text["record"] for text in texts))
+    answers = [sum(step["tokens"] for step in own or plain) for own, plain in by_steps]  # without a draft: plain ones
     if not answers:
         requests = [Generate(TARGET, root, whole=True) for root in roots[:2]]
         replies = [await clock.generate(one, f"length {i}", Progress()) for i, one in enumerate(requests)]

@@ -10,7 +10,7 @@ def times(
 ) -> Times:
     """Times of a request, s: queued, its prefill from ``start`` to its first token, and its end."""
     queued, start, first = (end if moment is None else moment for moment in (queued, start, first))
-    return Times(queued=queued, prefill_start=start, prefill_end=first, first_token=first, end=end)
+    return Times(queued=queued, prefill_start=start, first_token=first, end=end)
 
 
 def generated(
@@ -21,7 +21,6 @@ def generated(
     ids: tuple[int, ...] = (),
     finish: Finish = "eos",
     n_prompt: int = 1,
-    n_iterations: int | None = None,
 ) -> Generation:
     """A text of ``n`` generated tokens, the first of them by its prefill."""
     return Generation(
@@ -31,7 +30,6 @@ def generated(
         finish=finish,
         n_prompt_tokens=n_prompt,
         n_cached_tokens=0,
-        n_iterations=max(n - 1, 0) if n_iterations is None else n_iterations,
         times=at or times(),
     )
 
@@ -46,3 +44,23 @@ def chosen(choices: Sequence[str], probabilities: tuple[float, ...], at: Times |
         n_cached_tokens=0,
         times=at or times(),
     )
+
+
+class Scripted:
+    """What scripted engines share: tokens are characters, unless their tokenizer is not known here."""
+
+    def __init__(self, name: str = "scripted", tokenizer_id: str | None = "letters") -> None:
+        self.name = name
+        self.tokenizer_id = tokenizer_id
+
+    def encode(self, text: str) -> tuple[int, ...] | None:
+        return tuple(map(ord, text)) if self.tokenizer_id else None
+
+    async def count_tokens(self, text: str) -> int:
+        return len(text)
+
+    def describe(self) -> dict[str, object]:
+        return {}
+
+    async def close(self) -> None:
+        return None

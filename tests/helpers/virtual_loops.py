@@ -111,8 +111,7 @@ def generation(asked: Asked) -> Generation:
     first = asked.streamed.arrivals[0][0]
     sent, end = asked.streamed.sent, asked.streamed.end
     told = times(end, queued=sent, start=sent + TRIP_S, first=first)
-    n_iterations = len(asked.streamed.arrivals) - 1
-    return generated(len(asked.streamed.ids), told, n_prompt=PROMPT, n_iterations=n_iterations)
+    return generated(len(asked.streamed.ids), told, n_prompt=PROMPT)
 
 
 def loaded(planted: Planted, at_once: int, seconds: float, lengths: Sequence[int]) -> LoadRecord:

@@ -126,7 +126,6 @@ class OpenAIEngine(Server):
             finish=finish,
             n_prompt_tokens=streamed.n_prompt,
             n_cached_tokens=streamed.n_cached,
-            n_iterations=max(len(streamed.arrivals) - 1, 0),
             times=self._times(streamed),
             passes=() if spec is None else streamed.passes(spec.k2, always=spec.method != "ngram"),
         )
@@ -296,4 +295,4 @@ class OpenAIEngine(Server):
         arrivals = streamed.arrivals or ((streamed.end, 0),)
         first, last = arrivals[0][0], arrivals[-1][0]
         begun = min(streamed.sent + self.trip_s, first)
-        return Times(queued=streamed.sent, prefill_start=begun, prefill_end=first, first_token=first, end=last)
+        return Times(queued=streamed.sent, prefill_start=begun, first_token=first, end=last)

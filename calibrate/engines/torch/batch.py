@@ -220,7 +220,6 @@ class ContinuousBatch:
         last = job.tokens[-1]
         n = self._commit(job, verdict.tokens)
         self.cache.keep(row, [last, *job.tokens[len(job.tokens) - n : -1]], slots[:n])
-        job.n_iterations += 1
         if job.speculation is not None:
             job.passes.append((rows.n_drafted, verdict.n_accepted))
         return n

@@ -45,6 +45,8 @@ _ENVIRONMENT: Final = {
 }
 _PATIENCE_S: Final = 2.0
 """What a worker may take to end a request that is to be the last, or to end itself; then it is killed."""
+_START_S: Final = 300.0
+"""Longest start of a worker, s."""
 _DTYPES: Final = ("float32", "bfloat16", "float16")
 _LONGEST: Final = 1 << 26
 """Most bytes of a message: statistics have up to 10 MB."""
@@ -59,7 +61,6 @@ class TorchConfig(LocalConfig):
     speculations: tuple[Speculation, ...] = ()
     """Methods of token-level speculation to load; methods without weights are always available. Only the fields
     ``method`` and ``model`` are used."""
-    start_timeout_s: float = 300.0
 
     def __post_init__(self) -> None:
         if self.dtype not in _DTYPES:
@@ -153,11 +154,10 @@ class TorchEngine(LocalEngine):
         speculations = [one.to_message() for one in self.config.speculations]
         self._write({**asdict(self.config), "model": str(self.config.model.resolve()), "speculations": speculations})
         try:
-            async with asyncio.timeout(self.config.start_timeout_s):
+            async with asyncio.timeout(_START_S):
                 self._description = await answer
         except TimeoutError:
-            limit = f"{self.config.start_timeout_s:g} s"
-            raise CalibrationError(f"torch engine {self.name!r} was not ready after {limit}") from None
+            raise CalibrationError(f"torch engine {self.name!r} was not ready after {_START_S:g} s") from None
         finally:
             del self._pending[0]
 
@@ -251,8 +251,8 @@ class TorchEngine(LocalEngine):
             self._pending.pop(number, None)
         if progress is not None:
             progress.n_generated = result.get("n_generated", 0)
-        queued, started, read, first, end = result["times"]
-        times = Times(queued=queued, prefill_start=started, prefill_end=read, first_token=first, end=end)
+        queued, started, first, end = result["times"]
+        times = Times(queued=queued, prefill_start=started, first_token=first, end=end)
         return {**result, "times": times}
 
     async def _call(self, message: dict[str, Any]) -> dict[str, Any]:

@@ -48,7 +48,6 @@ class Job:
     tokens: list[int] = field(default_factory=list)
     """Tokens generated so far; the last one is not yet in the cache."""
     n_cached: int = 0
-    n_iterations: int = 0
     prefill_start: float = 0.0
     prefill_end: float = 0.0
     end: float = 0.0

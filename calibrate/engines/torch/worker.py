@@ -123,13 +123,13 @@ def _result(job: Job) -> dict[str, Any]:
     result: dict[str, Any] = {
         "op": "done",
         "id": job.id,
-        "times": [job.queued, job.prefill_start, job.prefill_end, job.prefill_end, job.end],
+        "times": [job.queued, job.prefill_start, job.prefill_end, job.end],
         "n_prompt_tokens": len(job.prompt),
         "n_cached_tokens": job.n_cached,
     }
     if job.n_scored or job.choices:
         return {**result, "logprobs": job.logprobs}
-    own = ("text", "n_generated", "finish", "n_iterations", "passes")
+    own = ("text", "n_generated", "finish", "passes")
     return {**result, "token_ids": job.tokens, **{name: getattr(job, name) for name in own}}
 
 

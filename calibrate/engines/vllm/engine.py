@@ -100,7 +100,6 @@ class Read:
         times = Times(
             queued=stats.queued_ts,
             prefill_start=stats.scheduled_ts,
-            prefill_end=stats.first_token_ts,
             first_token=stats.first_token_ts,
             end=stats.last_token_ts,
         )
@@ -216,7 +215,6 @@ class VllmEngine(LocalEngine):
             token_ids=tuple(ids),
             n_generated=len(read.token_ids),
             finish=finish,
-            n_iterations=len(passes) if self.config.speculative is not None else max(len(read.token_ids) - 1, 0),
             passes=passes,
             **read.prompt_and_times,
         )

@@ -41,7 +41,6 @@ class Recorder:
 
     def __init__(self) -> None:
         self.active: dict[str, Active] = {}
-        self.n_iterations = 0
         self.work = WorkLog()
         self._recent: dict[tuple[int, bool], deque[float]] = {}
         """Batch, and whether a sequence speculated -> seconds of the latest iterations without a prompt."""
@@ -58,7 +57,6 @@ class Recorder:
         """Record an iteration; called by vLLM."""
         details = scheduler_stats.iteration_details if scheduler_stats is not None else None
         if scheduler_stats is not None and details is not None and not details.is_dummy:
-            self.n_iterations += 1
             batch, prefilled = details.num_generation_requests, details.num_ctx_requests
             gaps = iteration_stats.inter_token_latencies_iter if iteration_stats is not None else []
             if prefilled:

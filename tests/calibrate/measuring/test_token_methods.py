@@ -1,20 +1,22 @@
-"""Token-level methods measured on real engines: every pass is in the record, and the texts are plain decoding's."""
+"""Token-level methods and sweeps measured on real engines: every pass is in the record."""
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from replies import generated, times
 
-from calibrate.engines.protocol import Sampling
+from calibrate.engines.protocol import Generation, Request, Sampling
 from calibrate.engines.speculation import Decoding, Speculation
-from calibrate.measuring.engine_timings import MeasureOptions, measure_engine
+from calibrate.engines.work import EngineStatistics, Pass, Prefill
+from calibrate.measuring.engine_timings import MeasureOptions, measure_engine, measure_joining_prefills
 from calibrate.measuring.token_methods import TOKEN_SETTINGS, measure_token_answer
 from calibrate.models.local import TorchModels
 from calibrate.record.token_records import TokenRecord
 from calibrate.running.problem import Problem
 from calibrate.running.verifiers import ExactMatch
 from calibrate.running.wall_clock import StepLimits, WallClock
-from sim.algorithms import autoregressive
 from theory.errors import ParameterError
 
 PROBLEMS = [Problem(name=str(i), prompt=f" he has {word} apples.\n\n") for i, word in enumerate(("two", "ten"))]
@@ -61,19 +63,6 @@ def test_every_pass_is_recorded(engines, models, clock):
         assert record.drafted_at[0] == record.drafts > 0
 
 
-async def test_a_speculated_run_says_what_a_plain_one_does_and_roles_choose(engines, models, clock):
-    """Prompt lookup on the target alone: the same steps, and only its requests have passes."""
-    lookup = models.speculation("prompt-lookup", {"k2": 6})
-
-    root = await clock.root(PROBLEMS[0].prompt)
-    plain = await clock.run(autoregressive(root), stream="a")
-    fast = await clock.run(autoregressive(root), stream="a", speculation={"target": lookup})
-    other = await clock.run(autoregressive(root), stream="a", speculation={"draft": lookup})
-    assert plain.text == fast.text == other.text
-    assert any(o.job.passes for o in fast.operations)
-    assert not any(o.job.passes for o in (*plain.operations, *other.operations))
-
-
 def test_what_a_set_of_models_can_do(models, model_folders):
     drafting = models.speculation("draft-model", {"k2": 3, "max_ngram": None, "k1": 7})
     assert drafting == Speculation(method="draft", k2=3, model=model_folders["draft"])
@@ -108,3 +97,55 @@ def test_the_sweep_times_passes_over_drafts(engines):
     assert all(sample.context >= 8 * sample.batch for sample in samples)
     plain = engines.run(measure_engine(engines.draft, "cpu", MeasureOptions(**options, k2=1)))
     assert {sample.tokens for sample in plain.decode} == {1}
+
+
+# What the sweep asks of an engine: the work of answers, and nothing that a cache could help with.
+
+DRAWN = Sampling(temperature=0.6, top_p=0.95)
+TIMINGS = MeasureOptions(batches=(1, 3), contexts=(8,), iterations=4, prefills=(4,), repeats=1, rounds=1)
+
+
+class Asked:
+    """An engine that takes down what it is asked."""
+
+    name = "asked"
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+
+    def describe(self) -> dict[str, Any]:
+        return {"vocab_size": 1000, "speculates_per_request": True}
+
+    async def generate(self, request: Request) -> Generation:
+        self.requests.append(request)
+        at = times(0.2, queued=0.0, start=0.0, first=0.1)
+        return generated(request.max_tokens, at, finish="length", n_prompt=len(request.prompt))
+
+    async def stats(self, *, clear: bool = False) -> EngineStatistics:
+        return EngineStatistics(iterations=(Pass.plain(1, 8, 0.1, 1.0),), prefills=(Prefill(8, 0, 0.1, 0.5),))
+
+
+async def test_only_iterations_of_the_whole_batch_count() -> None:
+    """While it forms and ends fewer sequences decode, and the engine is busy with those that come and go."""
+
+    class Forming(Asked):
+        async def stats(self, *, clear: bool = False) -> EngineStatistics:
+            told = await super().stats(clear=clear)
+            return replace(told, iterations=tuple(Pass.plain(batch, 8, 0.1, 1.0) for batch in (1, 2, 3)))
+
+    engine: Any = Forming()
+    found = await measure_engine(engine, "cpu", TIMINGS)
+    assert [sample.batch for sample in found.decode] == [1, 3]
+    assert await measure_joining_prefills(engine, TIMINGS) == [], "of an engine that reads prompts apart"
+
+
+async def test_the_sweep_draws_tokens_as_answers_do_and_its_batches_are_uneven() -> None:
+    """Tokens of answers are drawn, which takes a small model a third of an iteration; prompts of equal length need no
+    mask, which those of answers do. Latencies are of requests that end at once: how they are drawn does not matter."""
+    engine: Any = Asked()
+    await measure_engine(engine, "cpu", TIMINGS, sampling=DRAWN)
+    swept = [request for request in engine.requests if request.max_tokens != 2]
+    assert all(request.sampling == DRAWN for request in swept)
+    lengths = [len(request.prompt) for request in swept if request.max_tokens == TIMINGS.iterations + 1]
+    assert lengths == [8, 8, 11, 14]
+    assert len({request.prompt[:2] for request in engine.requests}) == len(engine.requests)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from replies import chosen, generated, times
+from replies import Scripted, chosen, generated, times
 
 from calibrate.engines.protocol import Choice, Generation, Progress, Prompt, Request
 from calibrate.record.journal import Journal
@@ -24,27 +24,19 @@ LOOKAHEAD = RealConfiguration(make=partial(lookahead_async, k1=2))
 PLAIN = RealConfiguration(make=autoregressive)
 
 
-class TurnEngine:
+class TurnEngine(Scripted):
     """Writes what a request's seed says, a turn of the event loop per token; knows who is in flight and was aborted.
 
     ``fails_at`` names the request, counted from 1, that fails.
     """
 
-    tokenizer_id = "letters"
-
     def __init__(self, fails_at: int = 0) -> None:
-        self.name = "turns"
+        super().__init__("turns")
         self.n_requests = 0
         self.fails_at = fails_at
         self.running: list[Prompt] = []
         self.aborted: list[Prompt] = []
         self.most = 0
-
-    def encode(self, text: str) -> tuple[int, ...]:
-        return tuple(map(ord, text))
-
-    async def count_tokens(self, text: str) -> int:
-        return len(text)
 
     async def generate(self, request: Request, progress: Progress | None = None) -> Generation:
         self.n_requests += 1
@@ -72,12 +64,6 @@ class TurnEngine:
             raise
         finally:
             self.running.remove(prompt)
-
-    def describe(self) -> dict[str, object]:
-        return {}
-
-    async def close(self) -> None:
-        return None
 
 
 def clock_on(target: TurnEngine, draft: TurnEngine) -> WallClock:

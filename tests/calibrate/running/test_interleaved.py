@@ -14,7 +14,7 @@ from calibrate.record.journal import Journal
 from calibrate.running.interleaved import BASELINE, RealConfiguration, Runs, measured, run_interleaved
 from calibrate.running.problem import Problem, Truth
 from sim.algorithms import autoregressive, lookahead_async
-from sim.roles import TARGET
+from sim.roles import DRAFT, TARGET
 from theory.errors import ParameterError
 
 METHODS = {"lr": RealConfiguration(make=partial(lookahead_async, k1=2))}
@@ -40,8 +40,8 @@ def breaking_after(n: int, seen: list[str]) -> Callable[[str], None]:
     return progress
 
 
-def carry_out(engines: Any, journal: Journal, progress: Callable[[str], None], n_plain: int = 1) -> Runs:
-    """Two questions, each plain and by LR; engines report their work as the number of times that they were asked."""
+def carry_out(engines: Any, journal: Journal, progress: Callable[[str], None], n_plain: int = 2) -> Runs:
+    """Two questions, each plain twice and by LR; engines report as work how often they were asked."""
     asked = 0
 
     async def work() -> dict[str, InUse]:
@@ -59,72 +59,52 @@ def carry_out(engines: Any, journal: Journal, progress: Callable[[str], None], n
 
 
 def test_a_validation_that_is_broken_off_goes_on(engines: Any, tmp_path: Path) -> None:
-    path = tmp_path / "result.json.part"
-    first: list[str] = []
+    """Nothing is run or counted twice, and a journal keeps the answers of plain decoding apart, whose mean counts."""
+    path, first, again = tmp_path / "result.json.part", list[str](), list[str]()
     with Journal(path, SETTINGS) as journal, pytest.raises(BrokenOffError):
-        carry_out(engines, journal, breaking_after(3, first))
-    again: list[str] = []
+        carry_out(engines, journal, breaking_after(5, first))
     with Journal(path, SETTINGS) as journal:
-        keys = journal.keys()
-        kept = {key: journal[key] for key in keys}
-        assert len(kept) == 3
+        kept = {key: journal[key] for key in journal.keys()}  # noqa: SIM118 - a journal is no mapping
         runs = carry_out(engines, journal, breaking_after(99, again))
         assert {key: journal[key] for key in kept} == kept
-        assert len(journal) == 4
-    assert again[:3] == first
-    assert len(again) == 4
+        assert (len(kept), len(journal), len(again)) == (5, 6, 6)
+    assert again[:5] == first
     (last,) = runs.sessions  # of the only run that was left
-    assert again[3].endswith(last)
-    for name in (BASELINE, "lr"):
-        assert [run.problem for run in runs.by_name[name]] == [problem.name for problem in PROBLEMS]
-        assert all(run.seconds > 0.0 and run.correct is not None and run.counts.steps for run in runs.by_name[name])
-        assert len(runs.work[name]) == 2
+    assert again[5].endswith(last)
+    plain, lr = runs.by_name[BASELINE], runs.by_name["lr"]
+    for own in (plain, lr):
+        assert [run.problem for run in own] == [problem.name for problem in PROBLEMS]
+        assert all(run.seconds > 0.0 and run.correct is not None and run.counts.steps for run in own)
+    for one, other, more, mean in zip(lr, plain, runs.again, runs.plain_seconds, strict=True):
+        assert one.met is not None
+        assert other.met is not None
+        assert other.steps == other.met.baseline
+        assert one.steps == tuple(s.draft_tokens if s.accepted else s.target_tokens for s in one.met.steps)
+        assert sum(other.steps) == other.counts.committed_tokens
+        assert [run.problem for run in more] == [other.problem]
+        assert mean == pytest.approx((other.seconds + more[0].seconds) / 2, rel=1e-12)
+    assert (runs.n_plain, len(runs.work[BASELINE]), len(runs.work["lr"])) == (2, 4, 2)
     found = measured(runs, "lr")
+    assert found.speedup.value == pytest.approx(sum(runs.plain_seconds) / sum(run.seconds for run in lr), rel=1e-12)
+    assert measured(runs, BASELINE).speedup.value == 1.0
     with Journal(path, SETTINGS) as journal:  # all is there: nothing is run, and the figures are the same
         whole = carry_out(engines, journal, again.append)
-    assert measured(whole, "lr") == found
-    assert whole.work == runs.work
-    assert whole.by_name == runs.by_name
-    for run, plain in zip(runs.by_name["lr"], runs.by_name[BASELINE], strict=True):
-        assert run.met is not None
-        assert plain.met is not None
-        assert plain.steps == plain.met.baseline
-        assert run.steps == tuple(s.draft_tokens if s.accepted else s.target_tokens for s in run.met.steps)
-        assert sum(plain.steps) == plain.counts.committed_tokens
-    assert not whole.sessions
-
-
-def test_plain_decoding_answers_more_often(engines: Any, tmp_path: Path) -> None:
-    """Its seconds are means over its answers, which a journal keeps apart."""
-    path, told = tmp_path / "result.json.part", list[str]()
-    with Journal(path, SETTINGS) as journal:
-        runs = carry_out(engines, journal, told.append, n_plain=2)
-        assert len(journal) == len(told) == 2 * (len(METHODS) + 2)
-    assert runs.n_plain == 2
-    firsts, lr = runs.by_name[BASELINE], runs.by_name["lr"]
-    for first, again, mean in zip(firsts, runs.again, runs.plain_seconds, strict=True):
-        assert [run.problem for run in again] == [first.problem]
-        assert mean == pytest.approx((first.seconds + again[0].seconds) / 2, rel=1e-12)
-    assert len(runs.work[BASELINE]) == 4
-    speedup = measured(runs, "lr").speedup.value
-    assert speedup == pytest.approx(sum(runs.plain_seconds) / sum(run.seconds for run in lr), rel=1e-12)
-    assert measured(runs, BASELINE).speedup.value == 1.0
-    with Journal(path, SETTINGS) as journal:
-        whole = carry_out(engines, journal, told.append, n_plain=2)
         with pytest.raises(ParameterError, match="n_plain"):
-            carry_out(engines, journal, told.append, n_plain=0)
-    assert whole.again == runs.again
-    assert not whole.sessions
+            carry_out(engines, journal, again.append, n_plain=0)
+    assert measured(whole, "lr") == found
+    assert (whole.work, whole.by_name, whole.again, whole.sessions) == (runs.work, runs.by_name, runs.again, {})
 
 
 async def test_each_configuration_runs_with_its_own_speculation(engines: Any) -> None:
-    """And with the seeds of the question: drawn texts are the same however they are speculated, and in another run."""
-    clock = engines.clock(sampling=Sampling(temperature=0.8))
-    looked_up = RealConfiguration(make=autoregressive, speculation={TARGET: Speculation(method="ngram", k2=4)})
-    runs = await run_interleaved(
-        clock, PROBLEMS, {"looked up": looked_up, "bare": RealConfiguration(make=autoregressive)}
-    )
+    """That of each role; and with the seeds of the question: drawn texts are the same however they are speculated."""
+    clock, lookup = engines.clock(sampling=Sampling(temperature=0.8)), Speculation(method="ngram", k2=4)
+    speculations = {"looked up": {TARGET: lookup}, "another's": {DRAFT: lookup}, "bare": {}}
+    methods = {
+        name: RealConfiguration(make=autoregressive, speculation=speculation)
+        for name, speculation in speculations.items()
+    }
+    runs = await run_interleaved(clock, PROBLEMS, methods)
     passes = {name: any(one.job.passes for one in run.operations) for name, run in runs.sessions.items()}
-    assert passes == {BASELINE: False, "looked up": True, "bare": False}
+    assert passes == {BASELINE: False, "looked up": True, "another's": False, "bare": False}
     again = await clock.run(autoregressive(await clock.root(PROBLEMS[0].prompt)), stream=PROBLEMS[0].name)
     assert {run.text for run in runs.sessions.values()} == {again.text}

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from replies import generated, times
+from replies import Scripted, generated, times
 
 from calibrate.engines.protocol import Finish, Generation
 from calibrate.running.step_marks import StepMarks
@@ -16,22 +16,6 @@ TEXTS = st.lists(st.sampled_from(["a", "b\n", "\n", "\n\n", "c\n\nd", "\n\ne\n\n
 def written(text: str, n_generated: int, finish: Finish = "eos") -> Generation:
     at = times(3.0, queued=0.0, start=0.0, first=1.0)
     return generated(n_generated, at, text=text, ids=tuple(map(ord, text)), finish=finish)
-
-
-class Letters:
-    """An engine whose tokens are characters."""
-
-    tokenizer_id = "letters"
-
-    def encode(self, text: str) -> tuple[int, ...]:
-        return tuple(map(ord, text))
-
-
-class Unknown(Letters):
-    """An engine whose tokenizer is not known here."""
-
-    def encode(self, text: str) -> None:  # type: ignore[override]
-        return None
 
 
 def pieces(texts: list[str], n_end: int = 1) -> tuple[StepMarks, list[Step], Step]:
@@ -64,8 +48,8 @@ def test_a_text_in_pieces_is_cut_after_each_separator(texts: list[str], n_end: i
 
 
 @given(texts=TEXTS)
-@pytest.mark.parametrize("engine", [Letters(), Unknown()], ids=["tokenizer", "no tokenizer"])
-def test_a_text_as_a_whole_has_the_same_steps(texts: list[str], engine: Letters) -> None:
+@pytest.mark.parametrize("engine", [Scripted(), Scripted(tokenizer_id=None)], ids=["tokenizer", "no tokenizer"])
+def test_a_text_as_a_whole_has_the_same_steps(texts: list[str], engine: Scripted) -> None:
     text, root = "".join(texts), prompt(5)
     marks = StepMarks(root, "target", SEPARATOR)
     marks.whole(written(text, len(text)), engine)  # type: ignore[arg-type]
@@ -76,7 +60,7 @@ def test_a_text_as_a_whole_has_the_same_steps(texts: list[str], engine: Letters)
     moments = [step.payload.written_s for step in steps]
     assert moments == sorted(moments)
     assert moments[-1] == pytest.approx(3.0)
-    if type(engine) is Letters:
+    if engine.tokenizer_id:
         assert "".join(map(chr, [i for step in steps for i in step.payload.token_ids])) == text
         assert [step.n_tokens for step in steps] == [len(step.payload.text) for step in steps]
 

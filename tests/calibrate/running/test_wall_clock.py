@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 from invariants import check
-from replies import generated, times
+from replies import Scripted, generated, times
 
 from calibrate.engines.protocol import Sampling
 from calibrate.engines.speculation import Speculation
@@ -20,23 +20,16 @@ from theory.errors import CalibrationError, ParameterError
 QUESTION = " he has two apples.\n\n"
 
 
-class ScriptedBackend:
+class ScriptedBackend(Scripted):
     """Answers when the test says so, always with the same text."""
 
-    def __init__(self, name="scripted", tokenizer_id="words", n_tokens=3, finish="stop", at_once=False):
-        self.name = name
-        self.tokenizer_id = tokenizer_id
+    def __init__(self, name="scripted", tokenizer_id="letters", n_tokens=3, finish="stop", at_once=False):
+        super().__init__(name, tokenizer_id)
         self.requests = []
         self.aborted = []
         self.open = []
         self.reply = {"n_tokens": n_tokens, "finish": finish}
         self.at_once = at_once
-
-    def encode(self, text):
-        return tuple(range(len(text.split()))) if self.tokenizer_id else None
-
-    async def count_tokens(self, text):
-        return len(text.split())
 
     async def generate(self, request, progress=None):
         self.requests.append(request)
@@ -54,12 +47,6 @@ class ScriptedBackend:
         n = min(self.reply["n_tokens"], request.max_tokens)
         text, ids = "x" * n + "\n\n", tuple(range(100, 100 + n))
         return generated(n, times(end), text=text, ids=ids, finish=self.reply["finish"], n_prompt=len(request.prompt))
-
-    def describe(self):
-        return {}
-
-    async def close(self):
-        return None
 
     async def until(self, n):
         """Wait until ``n`` requests are open."""
@@ -253,7 +240,7 @@ async def test_where_steps_and_answers_end(limits, reply, steps):
     if limits == StepLimits(max_answer_tokens=8):
         assert session.text == "xxx\n\n" * 2 + "xx\n\n"
         assert [request.max_tokens for request in target.requests] == [8, 5, 2]
-        assert [len(request.prompt) for request in target.requests] == [4, 7, 10]  # ids: the root's, then the steps'
+        assert [len(request.prompt) - len(QUESTION) for request in target.requests] == [0, 3, 6]  # ids
 
 
 async def test_a_whole_answer_is_one_request_with_steps_as_marks_in_it():
@@ -270,7 +257,7 @@ async def test_engines_without_a_known_tokenizer_or_with_another_one_get_text():
     clock = WallClock({"target": target, "draft": draft}, ExactMatch(), limits=StepLimits(max_steps=2))
     await clock.run(lookahead_sync(await clock.root(QUESTION), k1=2))
     assert [request.prompt for request in draft.requests] == [QUESTION]
-    assert [request.prompt for request in target.requests] == [(0, 1, 2, 3), QUESTION + "xxx\n\n"]
+    assert [request.prompt for request in target.requests] == [tuple(map(ord, QUESTION)), QUESTION + "xxx\n\n"]
 
 
 async def test_seeds_depend_on_the_place_in_the_answer_and_nothing_else():

@@ -238,6 +238,10 @@ class LookaheadDecoding(TokenMethod):
                 self._kept.popitem(last=False)
         job.memo = None
 
+    def forget(self) -> None:
+        """Drop the states of requests that have ended: else a run would profit from another's text."""
+        self._kept.clear()
+
     def kept(self, prompt: Sequence[int], settings: Speculation) -> LookaheadSequence | None:
         """The kept state with the same settings whose text has the longest common prefix with the prompt.
 

@@ -5,6 +5,8 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openai_server import Planted
+from virtual_loops import PROMPT, TRIP_S, VirtualServer
 
 from calibrate.engines.http.activity import activity
 from calibrate.engines.http.stream import Streamed
@@ -17,35 +19,20 @@ def tau(batch: int) -> float:
     return 1.0 + 0.125 * batch
 
 
-class Server:
-    """Serves requests (moment, tokens) in iterations that decode for all and prefill for those that wait."""
-
-    def __init__(self, requests: list[tuple[float, int]], *, per_pass: int = 1) -> None:
-        self.streams = [Streamed(sent=moment, reason="length") for moment, _ in requests]
-        self.plain: Counter[int] = Counter()
-        self.n_prefills = 0
-        waiting = sorted(range(len(requests)), key=lambda i: requests[i][0])
-        left: dict[int, int] = {}
-        now = 0.0
-        while waiting or left:
-            if not left:
-                now = max(now, requests[waiting[0]][0])
-            new = [i for i in waiting if requests[i][0] <= now]
-            waiting = [i for i in waiting if i not in new]
-            now += (tau(len(left)) if left else 0.0) + PREFILL * len(new)
-            if not new:
-                self.plain[len(left)] += 1
-            for i, n_left in left.items():
-                n = min(per_pass, n_left)
-                left[i] = n_left - n
-                self.streams[i].arrivals.append((now, n))
-            for i in new:
-                left[i] = requests[i][1] - 1
-                self.streams[i].arrivals.append((now, 1))
-            left = {i: n for i, n in left.items() if n}
-        for streamed in self.streams:
-            streamed.ids = [0] * sum(n for _, n in streamed.arrivals)
-            streamed.usage = {"prompt_tokens": 7, "prompt_tokens_details": {"cached_tokens": 3}}
+def served(requests: list[tuple[float, int]], accepted: tuple[float, ...] = ()) -> tuple[VirtualServer, Counter[int]]:
+    """A server that has answered requests (moment, tokens), and its iterations without a prompt by batch size."""
+    per_token = PREFILL / PROMPT
+    planted = Planted(
+        iteration_s=1.0, sequence_s=0.125, prefill_token_s=per_token, k2=1 + len(accepted), accepted=accepted
+    )
+    server, plain = VirtualServer(planted), Counter[int]()
+    for moment, n in requests:
+        server.ask(n, moment)
+    while server.coming or server.running:
+        batch, n_coming = len(server.running), len(server.coming)
+        server.iterate()
+        plain[batch] += len(server.coming) == n_coming
+    return server, +plain
 
 
 REQUESTS = st.lists(
@@ -55,26 +42,29 @@ REQUESTS = st.lists(
 
 @given(requests=REQUESTS)
 def test_iterations_and_prefills_are_those_of_the_server(requests: list[tuple[float, int]]) -> None:
-    server = Server(requests)
-    found = activity(server.streams, trip_s=0.0)
-    assert Counter(it.batch for it in found.iterations) == server.plain
-    for it in found.iterations:
-        assert it.seconds == pytest.approx(tau(it.batch))
+    server, plain = served(requests)
+    found = server.work()
+    assert Counter(it.batch for it in found.iterations) == plain
+    assert [it.seconds for it in found.iterations] == pytest.approx([tau(it.batch) for it in found.iterations])
     assert len(found.prefills) == len(requests)
     for prefill in found.prefills:
-        assert (prefill.tokens, prefill.cached) == (4, 3)
+        assert (prefill.tokens, prefill.cached) == (PROMPT, 0)
         # Of a batch that was never seen without a prefill another one tells; nothing, where there is none.
-        known = not prefill.beside or server.plain[prefill.beside]
-        assert prefill.seconds == pytest.approx(PREFILL, abs=0.0 if known else tau(len(requests)))
+        known = not prefill.beside or plain[prefill.beside]
+        assert prefill.seconds == pytest.approx(PREFILL, abs=1e-9 if known else tau(len(requests)))
+    decoded = sum(it.batch for it in found.iterations) + sum(joined.tokens for joined in found.joined)
+    assert decoded == sum(n - 1 for _, n in requests), "every token but the first of each, once"
 
 
 def test_alone_a_round_trip_is_not_part_of_the_prefill() -> None:
-    server = Server([(1.0, 5)])
-    found = activity(server.streams, trip_s=0.125)
-    assert found.prefills == (Prefill(4, 3, pytest.approx(PREFILL - 0.125), 1.5),)
-    assert [it.ended_s for it in found.iterations] == pytest.approx([2.625, 3.75, 4.875, 6.0])
-    assert [it.context for it in found.iterations] == [8, 9, 10, 11]
-    assert found.busy_spans() == [(pytest.approx(1.125), pytest.approx(6.0))]
+    server, _ = served([(1.0, 5)])
+    server.streams[0].usage["prompt_tokens_details"] = {"cached_tokens": 3}
+    found, begun = server.work(), 1.0 + TRIP_S
+    assert found.prefills == (Prefill(PROMPT - 3, 3, pytest.approx(PREFILL), pytest.approx(begun + PREFILL)),)
+    ends = [begun + PREFILL + i * tau(1) for i in range(1, 5)]
+    assert [it.ended_s for it in found.iterations] == pytest.approx(ends)
+    assert [it.context for it in found.iterations] == [PROMPT + i for i in range(1, 5)]
+    assert found.busy_spans() == [(pytest.approx(begun), pytest.approx(ends[-1]))]
 
 
 def test_a_prefill_is_compared_with_the_iterations_around_it() -> None:
@@ -92,10 +82,10 @@ def test_a_prefill_is_compared_with_the_iterations_around_it() -> None:
 
 @pytest.mark.parametrize("late", [0.1, -0.1])
 def test_deliveries_of_an_iteration_that_lie_apart_are_one(late: float) -> None:
-    server = Server([(1.0, 12), (1.0, 12)])
+    server, _ = served([(1.0, 12), (1.0, 12)])
     second = server.streams[1]
     second.arrivals = [(moment + late, n) for moment, n in second.arrivals]
-    found = activity(server.streams, trip_s=0.0)
+    found = server.work()
     assert Counter(it.batch for it in found.iterations) == {2: 11}
 
 
@@ -117,8 +107,8 @@ def test_chunks_with_more_tokens_than_a_pass_gives_are_several(
 
 
 def test_passes_of_a_server_that_speculates() -> None:
-    server = Server([(1.0, 8)], per_pass=3)
-    found = activity(server.streams, trip_s=0.0, k2=3)
+    server, _ = served([(1.0, 8)], (1.0, 1.0))
+    found = server.work()
     assert found.iterations == ()
     assert [(p.batch, p.rows, p.tokens) for p in found.passes] == [(1, 3, 3), (1, 3, 3), (1, 3, 1)]
     assert [p.seconds for p in found.passes] == pytest.approx([tau(1)] * 3)
@@ -128,7 +118,7 @@ def test_passes_of_a_server_that_speculates() -> None:
 
 
 def test_what_was_broken_off_counts_as_far_as_it_came() -> None:
-    server = Server([(1.0, 12)])
+    server, _ = served([(1.0, 12)])
     server.streams[0].reason = ""
     server.streams[0].usage = {}
     found = activity([*server.streams, Streamed(sent=3.0)], trip_s=0.0)
@@ -142,15 +132,13 @@ def test_where_a_server_does_not_tell_what_was_cached_it_is_what_it_was_sent_bef
 
 def test_a_joined_pass_has_the_tokens_and_seconds_of_all() -> None:
     """Two decode; a third joins them in a pass of 1.25 + 0.5 s, and two more in one of 1.375 + 1 s."""
-    found = activity(Server([(1.0, 9), (1.0, 9), (4.0, 9), (7.0, 9), (7.0, 9)]).streams, trip_s=0.0)
+    found = served([(1.0, 9), (1.0, 9), (4.0, 9), (7.0, 9), (7.0, 9)])[0].work()
     assert [(j.batch, j.n, j.joiners, j.prompt_tokens, j.rows, j.tokens) for j in found.joined] == [
-        (2, 1, 1, 4, 2, 2),
-        (3, 1, 2, 8, 3, 3),
+        (2, 1, 1, PROMPT, 2, 2),
+        (3, 1, 2, 2 * PROMPT, 3, 3),
     ]
     assert [joined.seconds for joined in found.joined] == pytest.approx([1.75, 2.375])
-    assert [joined.context for joined in found.joined] == [2 * (7 + 3), 2 * (7 + 5) + 7 + 2]
-    decoded = sum(it.batch for it in found.iterations) + sum(joined.tokens for joined in found.joined)
-    assert decoded == 5 * 8  # every token but the first of each, once
+    assert [joined.context for joined in found.joined] == [2 * (PROMPT + 3), 2 * (PROMPT + 5) + PROMPT + 2]
     assert [(prefill.together, prefill.beside) for prefill in found.prefills] == [(2, 0)] * 2 + [(1, 2)] + [(2, 3)] * 2
 
 

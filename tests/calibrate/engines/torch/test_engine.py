@@ -1,4 +1,4 @@
-"""The engine in its process: requests, aborts, and every way to die."""
+"""The engine in its process: requests, aborts, likelihoods of given texts, and every way to die."""
 
 import asyncio
 import itertools
@@ -6,17 +6,26 @@ import math
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
+import torch
 from refusals import refuses
 
-from calibrate.engines.protocol import Progress, Request, Sampling
+from calibrate.engines.protocol import Progress, Request, Sampling, TellsLikelihood
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.engine import TorchConfig, TorchEngine
+from calibrate.engines.torch.model import load_model
+from calibrate.running.scorers import LikelihoodScorer
+from calibrate.running.verifiers import StepText
+from sim.operations import Step, prompt
+from sim.roles import TARGET
 from theory.errors import CalibrationError, ParameterError
 
 PROMPT = " he has two apples.\n\n"
@@ -41,8 +50,8 @@ async def test_text_and_ids_ask_the_same_and_times_are_in_order_on_the_callers_c
     before, options = time.monotonic(), {**LONG, "max_tokens": 20}
     by_text = await engines.target.generate(Request(prompt=PROMPT, **options))
     times, after = by_text.times, time.monotonic()
-    assert before <= times.queued <= times.prefill_start <= times.prefill_end <= times.first_token <= times.end <= after
-    assert (by_text.n_generated, by_text.n_iterations, by_text.finish) == (20, 19, "length")
+    assert before <= times.queued <= times.prefill_start <= times.first_token <= times.end <= after
+    assert (by_text.n_generated, by_text.finish) == (20, "length")
     by_ids = await engines.target.generate(Request(prompt=engines.target.encode(PROMPT), **options))
     assert (by_text.text, by_text.token_ids) == (by_ids.text, by_ids.token_ids)
     assert by_text.n_prompt_tokens == len(engines.target.encode(PROMPT)) == by_ids.n_cached_tokens + 1 == 6
@@ -145,7 +154,7 @@ async def test_requests_choose_how_they_are_speculated(engines, model_folders):
     assert plain.passes == ()
     for generation in fast:
         assert generation.token_ids == plain.token_ids
-        assert generation.n_iterations == len(generation.passes) <= 59
+        assert len(generation.passes) <= 59
         assert all(accepted <= drafted <= 3 for drafted, accepted in generation.passes)
         assert sum(accepted + 1 for _, accepted in generation.passes) >= 59
     assert len(statistics.iterations) == 59
@@ -227,9 +236,91 @@ async def test_a_worker_that_dies_of_its_own_tells_its_last_words(engines, model
     await engine.close()
 
 
-async def test_a_start_that_takes_too_long_is_given_up(engines, model_folders):
+async def test_a_start_that_takes_too_long_is_given_up(engines, model_folders, monkeypatch):
+    monkeypatch.setattr("calibrate.engines.torch.engine._START_S", 0.01)
     with pytest.raises(CalibrationError, match=r"'slow' was not ready after 0.01 s"):
-        await TorchEngine.start(TorchConfig(name="slow", model=model_folders["draft"], start_timeout_s=0.01))
+        await TorchEngine.start(TorchConfig(name="slow", model=model_folders["draft"]))
+
+
+STEP = " now ten more.\n\n"
+
+
+async def test_a_text_is_as_likely_as_transformers_says(engines):
+    """Logits of one token and of several at once differ by rounding: float32 leaves 1e-4 nats a step."""
+    engine = engines.draft
+    assert isinstance(engine, TellsLikelihood)
+    await engine.forget()
+    ids = engine.encode(PROMPT)
+    asked = Request(prompt=ids, max_tokens=40, sampling=Sampling(temperature=1.0), seed=5, stop=(), ignore_eos=True)
+    written = await engine.generate(asked)
+    whole, n = (*ids, *written.token_ids), len(written.token_ids)
+    model = load_model(engine.config.model, dtype=torch.float32, device=torch.device("cpu"))
+    with torch.no_grad():
+        scores = model(torch.tensor([whole])).logits[0].double().log_softmax(-1)
+    every = [float(scores[i, token]) for i, token in enumerate(whole[1:])]
+    cold = await engine.likelihood(whole, n)
+    assert cold.logprobs == pytest.approx(every[-n:], abs=1e-4)
+    assert cold.total == pytest.approx(sum(every[-n:]), abs=1e-3)
+    assert cold.n_cached_tokens == len(ids) - 1  # the token before the first one is read again
+    everything = await engine.likelihood(whole, len(whole) - 1)
+    assert everything.logprobs == pytest.approx(every, abs=1e-4)
+    hot = await engine.likelihood(whole, n, temperature=1e6)
+    assert hot.logprobs == pytest.approx([-math.log(engine.describe()["vocab_size"])] * n, abs=1e-3)
+    after = await engine.generate(asked)
+    assert after.token_ids == written.token_ids  # the cache is as it was
+
+
+async def test_the_scorer_scores_the_step_alone_and_names_what_it_cannot_do(engines):
+    engine = engines.draft
+    ids, own = engine.encode(PROMPT), engine.encode(STEP)
+    root = prompt(len(ids), StepText(text=PROMPT, token_ids=ids, tokenizer_id=engine.tokenizer_id))
+    scorer = LikelihoodScorer(temperature=0.6)
+
+    def step(token_ids, text=STEP):
+        owner = None if token_ids is None else engine.tokenizer_id
+        return Step(root, TARGET, 1, payload=StepText(text=text, token_ids=token_ids, tokenizer_id=owner))
+
+    by_ids, reply = await scorer.score(step(own), engine=engine)
+    by_text, _ = await scorer.score(step(None), engine=engine)
+    assert len(reply.logprobs) == len(own)
+    assert by_ids == pytest.approx(by_text, abs=1e-4)
+    assert by_ids < 0.0
+    assert await scorer.score(step((), ""), engine=engine) == (0.0, None)
+    with pytest.raises(ParameterError, match="n_scored=0 must be"):
+        await engine.likelihood(ids, 0)
+    with pytest.raises(ParameterError, match="temperature=0"):
+        await engine.likelihood(ids, 1, temperature=0.0)
+    with pytest.raises(CalibrationError, match="server computes no likelihood"):
+        await scorer.score(step(own), engine=SimpleNamespace(name="server", tokenizer_id=None))
+
+
+@pytest.mark.slow
+def test_sigterm_ends_a_calibration_whose_engines_are_stuck(tmp_path: Path) -> None:
+    """Stopped, a worker is as one whose pass never ends: its request is given up after two seconds."""
+    arguments = [sys.executable, "-m", "specplan", "calibrate", "torch", "-o", str(tmp_path / "p.json")]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        workers = _busy_workers(psutil.Process(process.pid))
+        for worker in workers:
+            worker.send_signal(signal.SIGSTOP)
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60.0)
+        assert time.monotonic() - began < 10.0
+    assert process.returncode == 130
+    assert "interrupted" in err
+    assert not any(worker.is_running() for worker in workers)
+
+
+def _busy_workers(parent: psutil.Process) -> list[psutil.Process]:
+    """The engines of a calibration, as soon as all three have loaded torch, and one is at work."""
+    for _ in range(600):
+        workers = [one for one in parent.children() if "calibrate.engines.torch.worker" in " ".join(one.cmdline())]
+        before = sum(sum(one.cpu_times()[:2]) for one in workers)
+        time.sleep(0.2)
+        spent = sum(sum(one.cpu_times()[:2]) for one in workers) - before
+        if len(workers) == 3 and spent > 0.02 and all(one.memory_info().rss > 1 << 28 for one in workers):
+            return workers
+    pytest.fail("the engines did not start")
 
 
 test_bad_configurations_are_named = refuses(

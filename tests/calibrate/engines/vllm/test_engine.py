@@ -122,15 +122,15 @@ async def test_times_are_in_order_on_this_machines_clock(target: Running) -> Non
     found = await target.engine.generate(Request(prompt=PROBLEMS[1], max_tokens=30, **LONG))
     after = time.monotonic()
     t = found.times
-    assert before <= t.queued <= t.prefill_start < t.prefill_end <= t.first_token < t.end <= after
+    assert before <= t.queued <= t.prefill_start < t.first_token < t.end <= after
     statistics = await target.engine.stats(clear=True)
-    assert len(statistics.iterations) == found.n_iterations == 29
+    assert len(statistics.iterations) == 29
     decoding = sum(it.seconds for it in statistics.iterations)
     assert decoding == pytest.approx(t.end - t.first_token, rel=1e-6)
     assert [it.context for it in statistics.iterations] == [found.n_prompt_tokens + i for i in range(1, 30)]
     first = statistics.prefills[0]
     assert first.tokens + first.cached == found.n_prompt_tokens
-    assert first.seconds == pytest.approx(t.prefill_end - t.prefill_start)
+    assert first.seconds == pytest.approx(t.first_token - t.prefill_start)
 
 
 async def test_a_cancelled_request_leaves_the_engine(target: Running) -> None:
@@ -146,10 +146,10 @@ async def test_a_cancelled_request_leaves_the_engine(target: Running) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    n = target.engine.recorder.n_iterations
+    n = len(target.engine.recorder.work.iterations)
     assert 5 <= progress.n_generated < 900
     await asyncio.sleep(0.2)
-    assert target.engine.recorder.n_iterations <= n + 1
+    assert len(target.engine.recorder.work.iterations) <= n + 1
     assert not target.engine.recorder.active
 
 
@@ -207,7 +207,7 @@ async def test_speculation_leaves_the_text_alone_and_is_counted_alike(
         # The first token is the prefill's, and the last pass may be cut.
         assert 0 <= 1 + sum(right + 1 for _, right in fast.passes) - fast.n_generated < speculation.k2
         assert len(done.iterations) + len(done.passes) == len(fast.passes)
-        assert fast.n_iterations == len(fast.passes) < plain.n_iterations
+        assert len(fast.passes) < plain.n_generated - 1
     drawn = Request(prompt=PROBLEMS[0], max_tokens=900, stop=(), sampling=DRAWN, speculation=speculation)
     answers = await asyncio.gather(
         *(target.engine.generate(replace(drawn, prompt=p, seed=seed)) for seed, p in enumerate(PROBLEMS[:8]))

@@ -3,12 +3,14 @@
 import asyncio
 import time
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 import recorded_graphs
 import torch
-from torch_jobs import answered, batch_of, bundled_prompts, decoder_of, job
+from torch_jobs import answered, batch_of, bundled_prompts, decoder_of, finish, job
 
 from calibrate import pair
 from calibrate.engines.protocol import Request, Sampling
@@ -16,7 +18,7 @@ from calibrate.engines.sampling import draw, uniform
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.batch import ContinuousBatch
 from calibrate.engines.torch.cuda.captured import CapturedPasses
-from calibrate.engines.torch.cuda.devices import check_room
+from calibrate.engines.torch.cuda.devices import check_room, opened_device
 from calibrate.engines.torch.engine import TorchConfig, TorchEngine
 from calibrate.engines.torch.job import Job, Limits
 from calibrate.engines.torch.model import load_model, load_tokenizer
@@ -42,11 +44,28 @@ METHODS = {
 }
 
 
-def engine(device: str, *, padded: bool, speculation: Speculation | None = None) -> ContinuousBatch:
-    """An engine of the bundled draft, which drafts for itself where a model is to draft; for the head the target."""
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> torch.device:
+    """A CPU, where padded passes are plain calls, and with the mark gpu a GPU, where they are captured."""
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs an NVIDIA GPU and a torch that is built for CUDA")
+    return opened_device(request.param)
+
+
+def folder_of(speculation: Speculation | None) -> Path:
+    """The bundled draft, which drafts for itself where a model is to draft; for the head the target."""
     head = speculation is not None and speculation.method == "eagle"
-    folder = pair.target_path() if head else pair.draft_path()
-    return batch_of(folder, LIMITS, speculation, device=device, padded=padded)
+    return pair.target_path() if head else pair.draft_path()
+
+
+def engine(device: str, *, padded: bool, speculation: Speculation | None = None) -> ContinuousBatch:
+    return batch_of(folder_of(speculation), LIMITS, speculation, device=device, padded=padded)
+
+
+@cache
+def plain_texts(folder: Path) -> list[list[int]]:
+    """What a model says greedily, in unpadded passes on a CPU."""
+    return finish(batch_of(folder, LIMITS, padded=False), *questions(6, 16, temperature=0.0))
 
 
 def questions(n: int, max_tokens: int, speculation: Speculation | None = None, temperature: float = 0.6) -> list[Job]:
@@ -73,7 +92,10 @@ def test_logits_are_those_of_transformers_on_a_cpu(role, device):
 @pytest.mark.parametrize("temperature", [0.0, 0.6], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("method", METHODS)
 def test_texts_are_those_of_unpadded_passes_on_a_cpu(method, temperature, device):
-    """Six questions for four places: batches of every size, sequences of different lengths, prompts beside decoding."""
+    """Six questions for four places: batches of every size, sequences of different lengths, prompts beside decoding.
+
+    Greedy texts are those of plain decoding too, whatever drafts.
+    """
     speculation = METHODS[method]
     results = []
     for where, padded in (("cpu", False), (device.type, True)):
@@ -81,6 +103,8 @@ def test_texts_are_those_of_unpadded_passes_on_a_cpu(method, temperature, device
         jobs = answered(batch, *questions(6, 16, speculation, temperature))
         results.append([(one.tokens, one.finish, one.passes) for one in jobs])
     assert results[0] == results[1]
+    if not temperature:
+        assert [tokens for tokens, *_ in results[0]] == plain_texts(folder_of(speculation))
 
 
 CASES = [(1, 0, 1), (1, 0, 3), (1, 2, 5), (1, 1, 70), (2, 0, 1), (3, 0, 4), (4, 0, 1), (4, 0, 13)]

@@ -1,25 +1,50 @@
 """Lookahead Decoding on real models: its passes against the definition, its texts against plain decoding."""
 
+from fractions import Fraction
 from functools import cache, partial
+from itertools import product
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pass_laws import tokens_of_guesses
 from torch_jobs import answered, told
 from torch_jobs import job as any_job
 
 from calibrate.engines.protocol import GREEDY, Sampling
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.torch.batch import ContinuousBatch
+from calibrate.engines.torch.decoder import Decoder
 from calibrate.engines.torch.job import SPARE, Limits
-from calibrate.engines.torch.token_methods.lookahead_decoding import LookaheadDecoding, LookaheadSequence, pass_layout
+from calibrate.engines.torch.model import load_model, load_tokenizer
+from calibrate.engines.torch.token_methods.jacobi import JacobiBlock
+from calibrate.engines.torch.token_methods.lookahead_decoding import (
+    LookaheadDecoding,
+    LookaheadSequence,
+    by_draw,
+    pass_layout,
+)
 from calibrate.engines.torch.token_methods.protocol import Rows
 from calibrate.engines.torch.token_pass import forward_rows
+from ledger.lookahead_decoding import exact
 
 LIMITS = Limits(max_batch=4, n_idle=4, max_context=1024)
 WARM = Sampling(temperature=0.8, top_p=0.95)
 TOKEN = st.integers(0, 2)
+FIRST_WORD = 7
+"""The id of the first token that is a word."""
+
+
+@pytest.fixture(scope="module")
+def target(model_folders):
+    """The decoder of a tiny target, its tokenizer, and four prompts: some answers end, others run on."""
+    folder = model_folders["target"]
+    model = load_model(folder, dtype=torch.float32, device=torch.device("cpu"))
+    rng = np.random.default_rng(0)
+    prompts = [rng.integers(FIRST_WORD, model.config.vocab_size, 12).tolist() for _ in range(4)]
+    return Decoder(model, LIMITS.max_context + SPARE), load_tokenizer(folder), prompts
 
 
 def engine_of(target):
@@ -58,7 +83,7 @@ def test_text_is_that_of_plain_decoding(target, plain_runs, shape, options):
     found, plain = runs(target, speculation(*shape), **options), plain_runs(**options)
     assert told(found) == told(plain)
     assert {one.finish for one in plain} == {"eos", "length"}
-    assert sum(len(one.passes) for one in found) < sum(one.n_iterations for one in plain)
+    assert sum(len(one.passes) for one in found) < sum(one.n_generated - 1 for one in plain)
 
 
 @pytest.mark.parametrize(("sampling", "stop"), [(GREEDY, "\n\n"), (WARM, ".")])
@@ -171,6 +196,9 @@ def test_a_state_is_kept_for_what_goes_further(monkeypatch):
     ended((8,), 9)
     ended((6,), 9)  # the oldest gives way
     assert method.kept([1, 2, 7], settings) is None
+    assert method.kept([6, 9], settings) is not None
+    method.forget()
+    assert method.kept([6, 9], settings) is None
 
 
 def test_steps_carry_the_pool_on(target):
@@ -185,3 +213,114 @@ def test_steps_carry_the_pool_on(target):
             if one.finish == "eos":
                 break
     assert passes[True] < passes[False]
+
+
+# The verification of guesses, every random decision enumerated with exact probabilities; and Jacobi's iteration.
+
+
+class _Undecided(Exception):  # noqa: N818
+    """A decision that the script does not have; carries the options and their probabilities."""
+
+
+class Script:
+    """Decisions from a list; ``mass`` is the probability of having taken them."""
+
+    def __init__(self, decisions):
+        self._decisions = iter(decisions)
+        self.mass = Fraction(1)
+
+    def _decide(self, options):
+        try:
+            choice = next(self._decisions)
+        except StopIteration:
+            raise _Undecided([option for option, p in options if p]) from None
+        self.mass *= dict(options)[choice]
+        return choice
+
+    def pick(self, weights):
+        return self._decide([(i, w / weights.sum()) for i, w in enumerate(weights)])
+
+
+def law_of(kernel):
+    """Every outcome of a kernel with its probability."""
+    law, scripts = {}, [()]
+    while scripts:
+        script = scripts.pop()
+        chance = Script(script)
+        try:
+            outcome = kernel(chance)
+        except _Undecided as undecided:
+            scripts += [(*script, option) for option in undecided.args[0]]
+            continue
+        law[outcome] = law.get(outcome, 0) + chance.mass
+    return law
+
+
+def draw_law(model, grams):
+    def token(chance):
+        return lambda guess, depth: chance.pick(np.array(model(grams[guess][:depth] if grams else ()), dtype=object))
+
+    return law_of(lambda chance: by_draw(grams, token(chance))[0])
+
+
+LAWS = [(2, 3, 3, 5), (3, 2, 3, 5), (3, 3, 2, 4)]  # vocabulary, N, most guesses, models
+
+
+@pytest.mark.parametrize(("vocabulary", "size", "most", "members"), LAWS)
+def test_draws_have_the_law_of_algorithm_4(vocabulary, size, most, members):
+    """Against the ledger's run of the printed lines, for every list of guesses, duplicates included."""
+    for model in exact.model_family(vocabulary, members):
+        for grams in exact.gram_lists(vocabulary, size - 1, most):
+            assert draw_law(model, grams) == exact.sample_verification(model, grams, size)
+
+
+def test_greedy_draws_are_algorithm_3():
+    for choose in exact.greedy_models(3):
+        for grams in exact.gram_lists(2, 2, 3):
+            found, leader = by_draw(grams, lambda guess, depth: choose(grams[guess][:depth]))  # noqa: B023
+            assert found == exact.greedy_verification(choose, grams, 3)
+            assert grams[leader][: len(found) - 1] == found[:-1]
+
+
+@pytest.mark.parametrize(
+    ("alpha", "window", "size"), [(Fraction(1, 3), 2, 3), (Fraction(3, 4), 3, 3), (Fraction(2, 5), 1, 5)]
+)
+def test_accepted_lengths_are_those_of_equation_5(alpha, window, size):
+    """Guessed tokens right with probability alpha independently of each other: every pattern of right and wrong."""
+    law = [Fraction(0)] * size
+    for pattern in product((True, False), repeat=window * (size - 1)):
+        rows = [pattern[g * (size - 1) : (g + 1) * (size - 1)] for g in range(window)]
+        grams = [tuple(depth if right else -1 for depth, right in enumerate(row)) for row in rows]
+        tokens, _ = by_draw(grams, lambda _guess, depth: depth)
+        right = sum(pattern)
+        law[len(tokens) - 1] += alpha**right * (1 - alpha) ** (len(pattern) - right)
+    assert [float(p) for p in law] == pytest.approx(
+        tokens_of_guesses(float(alpha), 1.0, window, size).tolist(), abs=1e-15
+    )
+
+
+def test_block_against_the_ledger_s_iteration():
+    """Every greedy target on two tokens and every first guess: as many updates as Algorithm 2 takes, and its text.
+
+    The paper's block is the whole output and does not slide, so the block is as long here.
+    """
+    for choose in exact.greedy_models(3):
+        for code in range(8):
+            guess = tuple(code >> i & 1 for i in range(3))
+            updates, text = exact.jacobi_iterations(choose, guess)
+            assert decoded_by_blocks(choose, guess) == (updates, text)
+
+
+def decoded_by_blocks(choose, guess):
+    """Slide a block of guesses over three tokens; the current token is the prompt's last."""
+    block = JacobiBlock(len(guess), [0, 1])
+    block.guesses = list(guess)
+    text, passes = (), 0
+    while len(text) < 3:
+        left = 3 - len(text)
+        guesses = block.guesses[:left]
+        drawn = [choose((*text, *guesses[:i])) for i in range(left)]
+        agree = next((i for i in range(left - 1) if drawn[i] != guesses[i]), left - 1)
+        block.update(drawn, agree + 1)
+        text, passes = (*text, *drawn[: agree + 1]), passes + 1
+    return passes, text
