@@ -60,7 +60,7 @@ class Trials:
         self.profile = profile
         self.corruption = corruption
         self.token_level = TokenLevel(profile)
-        self._known = Known.of(profile, self.token_level)
+        self._known = Known(profile, self.token_level)
         self._own_answers = behaviour is None
         self._complete: set[Configuration] = set()
         self.recorded = Recorded(profile.all_answers)

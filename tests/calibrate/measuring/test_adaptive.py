@@ -138,10 +138,10 @@ def test_intervals_of_calibrations_cover_the_planted_acceptance(tmp_path: Path) 
     a false-alarm rate of 1e-4. All answers together must be right within four standard errors.
     """
     profile, _ = calibrated(tmp_path / "j", 2, None, planted(0.0, 0.0), n_texts=48)
-    groups = [acceptance(profile.all_answers[i : i + 5]).alpha1 for i in range(0, 50, 5)]
+    groups = [acceptance(profile.all_answers[i : i + 5]) for i in range(0, 50, 5)]
     inside = sum(group.contains(ALPHA) for group in groups)
     assert inside >= stats.binom.ppf(FALSE_FAIL, len(groups), 0.90)
-    whole = acceptance(profile.all_answers).alpha1
+    whole = acceptance(profile.all_answers)
     assert abs(whole.value - ALPHA) <= 4.0 * whole.stderr
     assert whole.half_width < 0.12
 

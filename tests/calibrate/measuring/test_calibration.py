@@ -175,7 +175,7 @@ def test_token_level_methods_answer_some_problems(profile: Profile) -> None:
 @pytest.mark.slow
 def test_the_summary_is_recomputed_by_hand(profile: Profile) -> None:
     steps = [step for answer in profile.answers for step in answer.steps]
-    assert acceptance(profile.answers).alpha1.value == pytest.approx(np.mean([s.verdict.accepted for s in steps]))
+    assert acceptance(profile.answers).value == pytest.approx(np.mean([s.verdict.accepted for s in steps]))
     ratio = sum(s.draft.seconds for s in steps) / sum(s.target.seconds for s in steps)
     assert cost_ratio(profile.answers).value == pytest.approx(ratio)
     assert set(replay_error(profile)) == {"baseline", "target", "draft"}

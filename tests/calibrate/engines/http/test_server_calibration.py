@@ -51,7 +51,7 @@ def test_planted_steps_and_acceptance_come_back(tmp_path: Path) -> None:
     z = stats.norm.isf(1e-4 / 2)
     answers = profile.all_answers
     steps = [step for answer in answers for step in answer.steps]
-    alpha = acceptance(answers).alpha1
+    alpha = acceptance(answers)
     assert abs(alpha.value - 0.7) <= z * np.sqrt(0.21 / len(steps)) < 0.3
     for lengths, mean, n_lengths in (
         ([step.target.tokens for step in steps], 8.0, 9),
@@ -174,18 +174,6 @@ def test_calibrate_and_validate_a_server(
     assert KEY not in written + out + more + caplog.text
 
 
-class AtPrompt(dict[int, str]):
-    """A fault for every generation that continues one prompt."""
-
-    def __init__(self, server: OpenAIServer, prompt: str, fault: str) -> None:
-        super().__init__()
-        self._server, self._prompt, self._fault = server, prompt, fault
-
-    def get(self, number: int, default: str = "") -> str:  # type: ignore[override]
-        body = self._server.bodies[number]
-        return self._fault if body["prompt"].startswith(self._prompt) and body.get("stream") else default
-
-
 @pytest.mark.usefixtures("small_plans")
 @pytest.mark.parametrize(
     ("fault", "code", "message"), [("", 1, "unreachable"), ("stall", 124, "silent for 0.2 s"), ("404", 1, "no longer")]
@@ -194,8 +182,13 @@ def test_failures_have_exit_codes_and_one_line(
     run_main: Main, prompts: Path, tmp_path: Path, fault: str, code: int, message: str
 ) -> None:
     output = tmp_path / "p.json"
+
+    def at_prompt(_: int) -> str:
+        body = server.bodies[-1]
+        return fault if body["prompt"].startswith("Question 0 is?") and body.get("stream") else ""
+
     with serving() as server:
-        server.faults = AtPrompt(server, "Question 0 is?", fault)
+        server.plan = at_prompt
         target = server.url if fault else "http://127.0.0.1:1"
         timeout = "0.2" if fault == "stall" else "60"  # short, a slow machine would be taken for a silent server
         common = ("--target", target, "--draft", server.url, "--concurrency", "1", "--timeout", timeout)
