@@ -14,35 +14,9 @@ from calibrate.record.profile import ModelRecord, Profile
 from theory.errors import ParameterError, SchemaError
 
 
-def minimal() -> dict[str, Any]:
-    generated = {"tokens": 5, "seconds": 0.1}
-    step = {
-        "draft": generated,
-        "target": {**generated, "final": True},
-        "verdict": {"accepted": False, "seconds": 0.01, "prompt_tokens": 9},
-    }
-    return {
-        "schema_version": 1,
-        "name": "tiny",
-        "source": "measured",
-        "provenance": {"created": "2026-01-01"},
-        "models": {"target": {"name": "t"}},
-        "placement": {"target": "a", "draft": "b", "judge": "a"},
-        "engines": {
-            name: {
-                "device": name,
-                "decode": [{"batch": 1, "context": 8, "seconds": 0.01}],
-                "prefill": [{"tokens": 4, "seconds": 0.01}],
-                "request_s": [0.001],
-            }
-            for name in "ab"
-        },
-        "answers": [{"problem": "p", "prompt_tokens": 7, "steps": [step], "baseline": [generated]}],
-    }
-
-
 def broken(path: str, value: Any) -> dict[str, Any]:
-    data = minimal()
+    """A profile with another value at a place."""
+    data: dict[str, Any] = json.loads(measured([False]).to_json())
     *parents, last = path.split("/")
     place: Any = data
     for part in parents:
@@ -57,10 +31,10 @@ def broken(path: str, value: Any) -> dict[str, Any]:
         (broken("schema_version", 2), r"schema_version=2 must be 1"),
         (broken("answers/0/steps/0/draft/tokens", 0), r"answers\[0\].steps\[0\].draft.tokens: .*got '0'"),
         (broken("answers/0/steps/0/draft/seconds", -1.0), r"answers\[0\].steps\[0\].draft.seconds"),
-        (broken("engines/a/decode/0/seconds", float("nan")), r"engines.a.decode\[0\].seconds"),
-        (broken("engines/a/decode/0/seconds", float("inf")), r"engines.a.decode\[0\].seconds"),
-        (broken("engines/a/unknown", 1), r"engines.a.unknown: extra inputs"),
-        (broken("placement", {"target": "a"}), r"placement.draft must name one of the engines \['a', 'b'\]"),
+        (broken("engines/big/decode/0/seconds", float("nan")), r"engines.big.decode\[0\].seconds"),
+        (broken("engines/big/decode/0/seconds", float("inf")), r"engines.big.decode\[0\].seconds"),
+        (broken("engines/big/unknown", 1), r"engines.big.unknown: extra inputs"),
+        (broken("placement", {"target": "big"}), r"placement.draft must name one of the engines \['big'"),
         (broken("answers", []), r"at least one answer"),
         (broken("source", "published"), r"needs the section 'published'"),
         ([1, 2], r"schema_version=None"),
