@@ -14,8 +14,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import accumulate
-from operator import mul
 from typing import Any
 
 from connections import ConnectionServer, in_thread
@@ -66,8 +64,7 @@ class Sequence:
         if not planted.accepted:
             return min(self.passes.randint(1, planted.k2), self.left)
         self.turn = self.passes.random() if self.turn < 0.0 else (self.turn + GOLDEN) % 1.0
-        reached = list(accumulate(planted.accepted, mul))  # of a turn below the chance to reach a position, it is right
-        return min(1 + sum(self.turn < chance for chance in reached), self.left)
+        return min(1 + planted.right(self.turn), self.left)
 
 
 class Died(Exception):  # noqa: N818 (a signal)
