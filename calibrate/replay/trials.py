@@ -23,7 +23,7 @@ from calibrate.replay.token_level import TokenLevel, TokenModel, with_token_spec
 from sim.algorithms.rules import PRESETS
 from sim.answers.drawn import Behaviour, SyntheticBehaviour
 from sim.answers.replayed import TraceBehaviour
-from sim.configuration import PLAIN, Configuration
+from sim.configuration import Configuration
 from sim.engines.costs import PacedCost
 from sim.roles import JUDGE, TARGET
 from sim.trial import Trial
@@ -141,10 +141,6 @@ class Trials:
         if model is not None and tokens_per_pass is not None:
             model = replace(model, tokens_per_pass=tokens_per_pass)
         return with_token_speculation(system, model, steps=configuration.spec.drafts_steps)
-
-    def plain(self) -> Trial:
-        """Return the trial of plain decoding."""
-        return self.trial(PLAIN)
 
     @property
     def baseline(self) -> str:
