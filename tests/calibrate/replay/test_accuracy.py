@@ -6,7 +6,7 @@ from measured_profiles import position as judged
 
 from calibrate.record.answer_records import Generated, StepRecord
 from calibrate.replay.accuracy import accepts, expected_accuracy, rates_text, spoiling
-from calibrate.replay.summary import acceptance
+from calibrate.replay.summary import acceptance, summarise
 from sim.roles import GATE
 from sim.timeline import Counts
 
@@ -59,3 +59,12 @@ def test_the_interval_of_few_answers_stays_a_share() -> None:
     found = acceptance(answers)
     assert found.value + 2.5 * found.stderr > 1.0
     assert 0.0 < found.low < found.value < found.high == 1.0
+
+
+def test_a_summary_tells_what_follows_an_acceptance() -> None:
+    """Three answers of + + -: half of what follows an acceptance is accepted, nothing follows a refusal."""
+    text = "\n".join(summarise(measured([True, True, False])))
+    assert "step acceptance           0.667 [0.667, 0.667]" in text
+    assert "after accepted, rejected  0.500 [" in text
+    assert "]; not seen\n" in text
+    assert "sd 0.000 beyond chance" in text
