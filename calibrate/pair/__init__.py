@@ -39,7 +39,6 @@ __all__ = [
     "STEP_SEPARATOR",
     "Problem",
     "answer_is_correct",
-    "card_path",
     "draft_path",
     "head_path",
     "judge_path",
@@ -88,8 +87,3 @@ def speaks(folder: Path) -> bool:
         return (folder / "tokenizer.json").read_bytes() == (target_path() / "tokenizer.json").read_bytes()
     except (OSError, ValueError):
         return False
-
-
-def card_path() -> Path:
-    """What was measured on these weights, and their hash (from ``python -m workshop.training.evaluate``)."""
-    return _WEIGHTS / "card.json"

@@ -23,7 +23,6 @@ from calibrate.pair.wording import (
     Meaning,
     Operation,
     Verbosity,
-    draw_verbosity,
     parse_step,
     verbosity_at,
 )
@@ -52,7 +51,6 @@ __all__ = [
     "meaning_is_correct",
     "parse_question",
     "problems",
-    "prompt_fragments",
     "question_fragments",
     "same_meaning",
     "score_prompt",
@@ -176,7 +174,7 @@ def word_question(
 ) -> Problem:
     """The problem of given numbers in random words, with random verbosity of the answer unless it is given."""
     name, noun = NAMES[int(rng.integers(len(NAMES)))], OBJECTS[int(rng.integers(len(OBJECTS)))]
-    verbosity = verbosity or draw_verbosity(rng)
+    verbosity = verbosity or verbosity_at(rng.random())
     verbs = tuple(VERBS[operation][int(rng.integers(len(VERBS[operation])))] for operation, _ in operations)
     sentences = [_OPENING.format(m=MONTHS[0], p=name, s=start, o=noun)]
     for month, (operation, operand), verb in zip(MONTHS[1:], operations, verbs, strict=False):
@@ -382,8 +380,3 @@ def score_prompt(question: str, previous_steps: Sequence[str], step: str) -> str
     The prompt continues the model's own text, so that it is in an engine's prefix cache.
     """
     return STEP_SEPARATOR.join((question.strip(), *(s.strip() for s in previous_steps), step.strip(), SCORE_REQUEST))
-
-
-def prompt_fragments() -> tuple[str, ...]:
-    """Every text that the prompts add to the language, for the tokenizer's vocabulary."""
-    return (_FIRST, _SECOND, _SAME, SCORE_REQUEST, JUDGE_YES, JUDGE_NO, *SCORE_TOKENS)

@@ -11,10 +11,7 @@ import functools
 import itertools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
-
-if TYPE_CHECKING:
-    import numpy as np
+from typing import Final, Literal
 
 __all__ = [
     "AFTER",
@@ -29,7 +26,6 @@ __all__ = [
     "Meaning",
     "Operation",
     "Verbosity",
-    "draw_verbosity",
     "parse_step",
     "verbosity_at",
 ]
@@ -171,11 +167,6 @@ AFTER: Final = (
 )
 _SHARES: Final[dict[Verbosity, float]] = {"brief": 0.45, "normal": 0.25, "careful": 0.30}
 """Share of the problems with each verbosity; the question states it, which correlates lengths of draft and target."""
-
-
-def draw_verbosity(rng: np.random.Generator) -> Verbosity:
-    """Draw the verbosity of an answer."""
-    return tuple(_SHARES)[int(rng.choice(len(_SHARES), p=list(_SHARES.values())))]
 
 
 def verbosity_at(u: float) -> Verbosity:

@@ -13,26 +13,39 @@ from calibrate.record.fields import AtLeastOne, Count, Record, Seconds
 __all__ = ["NGramRecord", "PassSample", "PassSums", "TokenAnswer", "TokenRecord", "TokenRequest"]
 
 
-class NGramRecord(Record):
-    """Token acceptance of prompt lookup (n-gram) on the target's own answers, counted per position of the draft."""
+class _Counts(Record):
+    """Passes of the target, and how many of the drafted tokens were right, per position of the draft.
 
-    max_ngram: AtLeastOne
-    n_speculative: AtLeastOne
+    Counts per position are *unconditional*: in ``accepted_at[i]`` passes the first i + 1 drafted tokens were all right.
+    """
+
     passes: Count
-    """Target passes in all."""
+    """Target passes in all, prefills not counted."""
     drafts: Count
     """Passes with a draft."""
     tokens: Count
-    """Tokens generated in all."""
+    """Tokens that the passes committed in all, without tokens cut at the ends of texts."""
     drafted_at: list[Count]
     accepted_at: list[Count]
-    """Per position: drafts of at least that length, and those accepted up to and including that position."""
+    """Per position: drafts of at least that length, and those right up to and including that position."""
+
+    def _consistent(self, depth: int) -> Self:
+        if len(self.drafted_at) != depth or len(self.accepted_at) != depth:
+            raise ValueError("drafted_at and accepted_at need one entry per drafted position")
+        if any(a > d for a, d in zip(self.accepted_at, self.drafted_at, strict=True)) or self.drafts > self.passes:
+            raise ValueError("no more can be accepted than drafted, and no more drafts than passes be made")
+        return self
+
+
+class NGramRecord(_Counts):
+    """Token acceptance of prompt lookup (n-gram), counted on the target's own answers."""
+
+    max_ngram: AtLeastOne
+    n_speculative: AtLeastOne
 
     @model_validator(mode="after")
-    def _lengths(self) -> Self:
-        if len(self.drafted_at) != self.n_speculative or len(self.accepted_at) != self.n_speculative:
-            raise ValueError("drafted_at and accepted_at need one entry per speculative position")
-        return self
+    def _checked(self) -> Self:
+        return self._consistent(self.n_speculative)
 
 
 class PassSample(NamedTuple):
@@ -82,10 +95,9 @@ class TokenAnswer(Record):
     request: RequestSums = RequestSums(0, 0.0)
 
 
-class TokenRecord(Record):
+class TokenRecord(_Counts):
     """Counts and passes of a token-level method on the target, with its settings.
 
-    Counts per position are *unconditional*: in ``accepted_at[i]`` passes the first i + 1 drafted tokens were all right.
     Where ``answers`` are recorded, the counts were computed from them (`counted`).
     """
 
@@ -93,24 +105,11 @@ class TokenRecord(Record):
     """Name in the catalogue of methods, e.g. ``prompt-lookup``."""
     settings: dict[str, int | float | str | bool]
     """Its knobs, including ``k2``: the most tokens that a pass can commit."""
-    passes: Count
-    """Target passes in all, prefills not counted."""
-    drafts: Count
-    """Passes with a draft."""
-    tokens: Count
-    """Tokens that the passes committed in all, without tokens cut at the ends of texts."""
-    drafted_at: list[Count]
-    accepted_at: list[Count]
-    """Per position: drafts of at least that length, and those right up to and including that position."""
     answers: list[TokenAnswer] = []
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if len(self.drafted_at) != self.k2 - 1 or len(self.accepted_at) != self.k2 - 1:
-            raise ValueError("drafted_at and accepted_at need one entry per drafted position, k2 - 1")
-        if any(a > d for a, d in zip(self.accepted_at, self.drafted_at, strict=True)) or self.drafts > self.passes:
-            raise ValueError("no more can be accepted than drafted, and no more drafts than passes be made")
-        return self
+    def _checked(self) -> Self:
+        return self._consistent(self.k2 - 1)
 
     @property
     def k2(self) -> int:

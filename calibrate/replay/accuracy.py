@@ -70,13 +70,9 @@ class Spoiling:
 
     right_if_clean: float
     """Share of right answers among those without a wrong step, in [0, 1]."""
-    right_if_spoilt: float
-    """Share of right answers among those with a wrong step, in [0, 1]."""
-    n: int
-    """Answers that the shares are estimated from."""
-    forgiven: float | None = None
+    forgiven: float
     """Probability that an answer is right despite a wrong step, in [0, 1], independently for each wrong step, so that
-    an answer with w wrong steps is right with the w-th power; None: every such answer has ``right_if_spoilt``."""
+    an answer with w wrong steps is right with the w-th power."""
 
 
 def spoiling(answers: Sequence[RecordedAnswer]) -> Spoiling | None:
@@ -99,9 +95,7 @@ def spoiling(answers: Sequence[RecordedAnswer]) -> Spoiling | None:
         low, high = (middle, high) if sum(middle**w for w in n_wrong) < sum(spoilt) else (low, middle)
     return Spoiling(
         right_if_clean=sum(clean) / len(clean) if clean else 1.0,
-        right_if_spoilt=sum(spoilt) / len(spoilt) if spoilt else 0.0,
-        n=len(clean) + len(spoilt),
-        forgiven=high if spoilt else None,
+        forgiven=high if spoilt else 0.0,
     )
 
 
@@ -109,9 +103,6 @@ def expected_accuracy(counts: Sequence[Counts], effect: Spoiling) -> Estimate:
     """Expected share of right answers of simulated runs, given which steps are right, with Wilson's interval."""
     n = len(counts)
     clean = sum(one.wrong_steps == 0 for one in counts) / n
-    if effect.forgiven is None:
-        spoilt = (1.0 - clean) * effect.right_if_spoilt
-    else:
-        spoilt = sum(effect.forgiven**one.wrong_steps for one in counts if one.wrong_steps) / n
+    spoilt = sum(effect.forgiven**one.wrong_steps for one in counts if one.wrong_steps) / n
     value = clean * effect.right_if_clean + spoilt
     return replace(proportion(round(value * n), n), value=value, estimator="right answers, by the truth of their steps")

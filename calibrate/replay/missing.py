@@ -7,9 +7,8 @@ Lookahead Reasoning's judge only: verdicts and scores of other verifiers or scor
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import reduce
-from typing import Final, Self
+from typing import Final
 
 from calibrate.record.answer_records import StepRecord
 from calibrate.record.profile import Profile
@@ -50,43 +49,28 @@ def needed_roles(configuration: Configuration) -> frozenset[str]:
     return frozenset(roles - {RANDOM})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """Verdicts, scores and candidates that a profile has; computed once for many configurations."""
 
-    drawn: bool
-    """Whether its answers are drawn around published figures."""
-    scores: tuple[frozenset[str], ...]
-    """For each draft of a position, the judged draft first: the roles whose scores all positions have."""
-    judged: int
-    """Drafts per position with a verdict by the judge, with or without a score."""
-    beams: int
-    """Candidates per position and model in answers with candidates; 0 without such answers."""
-    beam_scores: frozenset[str]
-    """Roles whose scores all the draft's candidates have; the reward only if the target's have it too."""
-    timed: frozenset[str]
-    """Roles without an engine whose times were recorded."""
-    token_level: TokenLevel
-
-    @classmethod
-    def of(cls, profile: Profile, token_level: TokenLevel) -> Self:
-        """Return the data that a profile has."""
+    def __init__(self, profile: Profile, token_level: TokenLevel) -> None:
         steps = [step for answer in profile.answers for step in answer.steps]
-        drafts = min((1 + len(step.candidates) for step in steps), default=0)
+        n_drafts = min((1 + len(step.candidates) for step in steps), default=0)
         positions = [position for answer in profile.answers for position in answer.beams]
         counts = [len(one.tokens) for position in positions for one in (position.drafts, position.targets)]
-        beams = min(counts) if counts and all(answer.beams for answer in profile.answers) else 0
         rewarded = all(REWARD in position.targets.scores for position in positions)
         beam_scores = _in_all(position.drafts.scores for position in positions)
-        return cls(
-            drawn=profile.published is not None and not profile.answers,
-            scores=tuple(_in_all(_scores(step, draft) for step in steps) for draft in range(drafts)),
-            judged=min((1 + next(_unjudged(step), len(step.candidates)) for step in steps), default=0),
-            beams=beams,
-            beam_scores=beam_scores if rewarded else beam_scores - {REWARD},
-            timed=frozenset(role for role, seconds in profile.role_seconds.items() if seconds),
-            token_level=token_level,
-        )
+        self._drawn = profile.published is not None and not profile.answers
+        self._scores = [_in_all(_scores(step, draft) for step in steps) for draft in range(n_drafts)]
+        """For each draft of a position, the judged draft first: the roles whose scores all positions have."""
+        self._judged = min((1 + next(_unjudged(step), len(step.candidates)) for step in steps), default=0)
+        """Drafts per position with a verdict by the judge, with or without a score."""
+        self._beams = min(counts) if counts and all(answer.beams for answer in profile.answers) else 0
+        """Candidates per position and model in answers with candidates; 0 without such answers."""
+        self._beam_scores = beam_scores if rewarded else beam_scores - {REWARD}
+        """Roles whose scores all the draft's candidates have; the reward only if the target's have it too."""
+        self._timed = {role for role, seconds in profile.role_seconds.items() if seconds}
+        """Roles without an engine whose times were recorded."""
+        self._token_level = token_level
 
     def missing(self, configuration: Configuration, *, answers: bool = True) -> tuple[str, ...]:
         """Return a line for each item that a configuration needs and the profile lacks.
@@ -96,7 +80,7 @@ class Known:
         answers : whether it is simulated on the profile's answers; if not, only timings are needed.
         """
         needs = [*self._missing_answers(configuration)] if answers else []
-        if EMBEDDING in needed_roles(configuration) - self.timed:
+        if EMBEDDING in needed_roles(configuration) - self._timed:
             needs.append(f"the time of a verdict by embedding ({_HOW[EMBEDDING]})")
         return (*needs, *self._missing_passes(configuration))
 
@@ -106,22 +90,22 @@ class Known:
         needed = spec.drafts_seen(**configuration.knobs)
         if spec.level not in ("step", "beam"):
             return
-        if self.drawn:
+        if self._drawn:
             own_threshold = configuration.knobs.get("threshold") is None
             yield from _scores_of(roles - {JUDGE} if own_threshold else roles)
         elif spec.level == "beam":
-            yield from _scores_of(roles - self.beam_scores)
-            if self.beams < needed:
-                yield f"{needed} candidates per position and model, {self.beams} are recorded ({_LOCAL})"
+            yield from _scores_of(roles - self._beam_scores)
+            if self._beams < needed:
+                yield f"{needed} candidates per position and model, {self._beams} are recorded ({_LOCAL})"
         else:
             # The judge's scores are compared with a threshold that is not its own, or among accepted drafts.
             most_confident = configuration.width > 1 and GATE in spec.roles
             compares = most_confident or configuration.knobs.get("threshold") is not None
             unscored = roles if compares else roles - {JUDGE}
-            drafts = self.judged if unscored != roles else len(self.scores)
+            drafts = self._judged if unscored != roles else len(self._scores)
             if drafts < needed:
                 yield f"{needed} drafts per position, {drafts} are recorded ({_LOCAL})"
-            yield from _scores_of(unscored - frozenset.intersection(unscored, *self.scores[:needed]))
+            yield from _scores_of(unscored - frozenset.intersection(unscored, *self._scores[:needed]))
 
     def _missing_passes(self, configuration: Configuration) -> Iterator[str]:
         """Missing data of the token level."""
@@ -129,7 +113,7 @@ class Known:
         if token is None:
             return
         given = {name: value for name, value in configuration.token_knobs.items() if value is not None}
-        known = self.token_level.choices(token)
+        known = self._token_level.choices(token)
         if not any(all(one.get(name, value) == value for name, value in given.items()) for one in known):
             own = "known are " + ", ".join(" ".join(f"{k}={v}" for k, v in one.items()) for one in known)
             how = _HOW_TOKEN.get(token, "specplan calibrate torch")

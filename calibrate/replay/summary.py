@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrate.costs.fit import fit_cost, reread_tokens
 from calibrate.record.answer_records import Generated, RecordedAnswer
@@ -17,49 +18,25 @@ from calibrate.replay.corruption import corruption
 from sim.estimate import Estimate, mean, proportion, ratio_of_totals
 from sim.roles import DRAFT, TARGET
 
-__all__ = ["Acceptance", "acceptance", "cost_ratio", "replay_error", "summarise"]
+__all__ = ["acceptance", "cost_ratio", "replay_error", "summarise"]
 
 _TARGET: Final = "  T       target step               "
 """Beginning of the line on the target's steps."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acceptance:
-    """Step acceptance of a measured profile. ``alpha1`` counts decisions; its interval clusters them by answer."""
-
-    alpha1: Estimate
-    after_accepted: Estimate | None
-    """P(accepted | the step before it was accepted), Wilson's interval; None without such decisions."""
-    after_rejected: Estimate | None
-    between_problems: float
-    """Standard deviation of acceptance between answers, after subtraction of the sampling variance, [-]."""
-    false_accepts: Estimate | None
-    """Share of accepted drafts whose meaning is not the target's, by ground truth."""
-    false_rejects: Estimate | None
-    """Share of rejected drafts whose meaning is the target's, by ground truth."""
-
-
-def acceptance(answers: Sequence[RecordedAnswer]) -> Acceptance:
-    """Summarise the verdicts of recorded answers."""
-    chains = [[step.verdict.accepted for step in answer.steps] for answer in answers]
-    accepted = np.array([sum(chain) for chain in chains], dtype=np.float64)
-    judged = np.array([len(chain) for chain in chains], dtype=np.float64)
-    pairs = [(a, b) for chain in chains for a, b in pairwise(chain)]
-    known = [s.verdict for answer in answers for s in answer.steps if s.verdict.same_meaning is not None]
+def acceptance(answers: Sequence[RecordedAnswer]) -> Estimate:
+    """alpha1: share of the judged drafts that were accepted; its interval clusters the decisions by answer."""
+    accepted, judged = _verdicts(answers)
     alpha = ratio_of_totals(accepted, judged, estimator="accepted / judged, clustered by answer")
     if alpha.value in (0.0, 1.0) or len(answers) < 2:  # a spread of 0 would give a width of 0
         alpha = proportion(int(accepted.sum()), int(judged.sum()))
-    alpha = replace(alpha, low=max(alpha.low, 0.0), high=min(alpha.high, 1.0))  # few answers exceed it
-    own = accepted / judged
-    chance = float(np.mean(alpha.value * (1.0 - alpha.value) / judged))
-    return Acceptance(
-        alpha1=alpha,
-        after_accepted=share([b for a, b in pairs if a]),
-        after_rejected=share([b for a, b in pairs if not a]),
-        between_problems=float(np.sqrt(max(own.var(ddof=1) - chance, 0.0))) if len(own) > 1 else 0.0,
-        false_accepts=share([not v.same_meaning for v in known if v.accepted]),
-        false_rejects=share([bool(v.same_meaning) for v in known if not v.accepted]),
-    )
+    return replace(alpha, low=max(alpha.low, 0.0), high=min(alpha.high, 1.0))  # few answers exceed it
+
+
+def _verdicts(answers: Sequence[RecordedAnswer]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Accepted drafts of each answer, and judged ones."""
+    chains = [[step.verdict.accepted for step in answer.steps] for answer in answers]
+    return np.array(list(map(sum, chains)), dtype=np.float64), np.array(list(map(len, chains)), dtype=np.float64)
 
 
 def cost_ratio(answers: Sequence[RecordedAnswer]) -> Estimate:
@@ -150,19 +127,26 @@ def summarise(profile: Profile) -> list[str]:
 def _of_steps(profile: Profile) -> list[str]:
     """Return the lines on both models' steps and their verdicts: times of timed answers, verdicts of all."""
     all_answers, steps = profile.all_answers, [step for answer in profile.answers for step in answer.steps]
-    judged = acceptance(all_answers)
+    alpha, (accepted, judged) = acceptance(all_answers), _verdicts(all_answers)
+    own, chance = accepted / judged, float(np.mean(alpha.value * (1.0 - alpha.value) / judged))
+    beyond_chance = float(np.sqrt(max(own.var(ddof=1) - chance, 0.0))) if len(own) > 1 else 0.0
+    verdicts = [[step.verdict for step in answer.steps] for answer in all_answers]
+    pairs = [pair for one in verdicts for pair in pairwise(one)]
+    after = [said(share([b.accepted for a, b in pairs if a.accepted is yes])) for yes in (True, False)]
     lines = [
-        f"  alpha1  step acceptance           {said(judged.alpha1)}",
-        f"          after accepted, rejected  {said(judged.after_accepted)}; {said(judged.after_rejected)}",
-        f"          between problems          sd {judged.between_problems:.3f} beyond chance",
+        f"  alpha1  step acceptance           {said(alpha)}",
+        f"          after accepted, rejected  {after[0]}; {after[1]}",
+        f"          between problems          sd {beyond_chance:.3f} beyond chance",
         f"  c1      draft / target step time  {said(cost_ratio(profile.answers))}",
         _TARGET + _seconds_and_tokens([step.target for step in steps]),
         f"          draft step                {_seconds_and_tokens([step.draft for step in steps])}",
         f"          verification              {_milliseconds([s.verdict.seconds for s in steps])}",
     ]
-    if judged.false_accepts is not None:
-        errors = f"{said(judged.false_accepts)}; {said(judged.false_rejects)}"
-        lines.append(f"  judge   false accepts, rejects    {errors}")
+    known = [one for of_answer in verdicts for one in of_answer if one.same_meaning is not None]
+    false_accepts = share([not one.same_meaning for one in known if one.accepted])
+    if false_accepts is not None:
+        false_rejects = share([bool(one.same_meaning) for one in known if not one.accepted])
+        lines.append(f"  judge   false accepts, rejects    {said(false_accepts)}; {said(false_rejects)}")
     lines += [f"  accepts {line}" for line in rates_text(all_answers)]
     lost = corruption(all_answers)
     if lost is not None:

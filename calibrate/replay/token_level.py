@@ -48,22 +48,17 @@ class TokenLevel:
         ------
         ParameterError : the profile has no record of that method at those settings.
         """
-        if configuration.token is None:
+        token, knobs = configuration.token, configuration.token_knobs
+        if token is None:
             return None
-        model = self.find(configuration.token, configuration.token_knobs, system, resample)
-        if model is None:
-            rule = f"is not measured for {configuration.token} in profile {self.profile.name!r}"
-            raise ParameterError("k2", configuration.k2, rule)
-        return model
-
-    def find(
-        self, token: str, knobs: Mapping[str, KnobValue | None], system: System, resample: int | None = None
-    ) -> TokenModel | None:
-        """Return the model of a token-level method; None if the profile has no record of it at those settings."""
         key = (token, *sorted(knobs.items()), resample, system.use)
         if key not in self._known:
-            self._known[key] = self._find(token, knobs, system, resample)
-        return self._known[key]
+            self._known[key] = self.find(token, knobs, system, resample)
+        model = self._known[key]
+        if model is None:
+            rule = f"is not measured for {token} in profile {self.profile.name!r}"
+            raise ParameterError("k2", configuration.k2, rule)
+        return model
 
     def choices(self, token: str) -> list[dict[str, KnobValue | None]]:
         """Return the settings of a method that the profile can predict, smallest k2 first."""
@@ -76,9 +71,10 @@ class TokenLevel:
             return []
         return [{"k2": k2} for k2 in range(2, (figures.token_k2 or 1) + 1)]
 
-    def _find(
-        self, token: str, knobs: Mapping[str, KnobValue | None], system: System, resample: int | None
+    def find(
+        self, token: str, knobs: Mapping[str, KnobValue | None], system: System, resample: int | None = None
     ) -> TokenModel | None:
+        """Return the model of a token-level method; None if the profile has no record of it at those settings."""
         if self.profile.published is not None:
             k2 = knobs.get("k2")
             return _published(self.profile, int(k2)) if token == DEFAULT_TOKEN_METHOD and k2 is not None else None

@@ -23,7 +23,7 @@ from calibrate.replay.token_level import TokenLevel, TokenModel, with_token_spec
 from sim.algorithms.rules import PRESETS
 from sim.answers.drawn import Behaviour, SyntheticBehaviour
 from sim.answers.replayed import TraceBehaviour
-from sim.configuration import PLAIN, Configuration
+from sim.configuration import Configuration
 from sim.engines.costs import PacedCost
 from sim.roles import JUDGE, TARGET
 from sim.trial import Trial
@@ -60,7 +60,7 @@ class Trials:
         self.profile = profile
         self.corruption = corruption
         self.token_level = TokenLevel(profile)
-        self._known = Known.of(profile, self.token_level)
+        self._known = Known(profile, self.token_level)
         self._own_answers = behaviour is None
         self._complete: set[Configuration] = set()
         self.recorded = Recorded(profile.all_answers)
@@ -141,10 +141,6 @@ class Trials:
         if model is not None and tokens_per_pass is not None:
             model = replace(model, tokens_per_pass=tokens_per_pass)
         return with_token_speculation(system, model, steps=configuration.spec.drafts_steps)
-
-    def plain(self) -> Trial:
-        """Return the trial of plain decoding."""
-        return self.trial(PLAIN)
 
     @property
     def baseline(self) -> str:

@@ -4,7 +4,7 @@ The engine is `ContinuousBatch` with its draft model in this process; a planted 
 or what the server does to a request.
 """
 
-import json
+from asyncio import StreamReader, StreamWriter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -15,12 +15,8 @@ from unittest.mock import patch
 
 import torch
 from connections import in_thread
-from pair_servers import running
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
-from torch_jobs import decoder_of
+from openai_server import STREAM, OpenAIServer, Planted
+from torch_jobs import answered, decoder_of, job
 from transformers.utils.logging import disable_progress_bar
 
 from calibrate.engines.protocol import Sampling
@@ -148,7 +144,7 @@ PLANTED: dict[str, tuple[Any, ...]] = {
 """Draft model of a server with each defect, and the sampling in place of the requested one, temperature 1."""
 
 
-class CertifiedServer:
+class CertifiedServer(OpenAIServer):
     """A model as a server; with ``drafting``, it speculates."""
 
     def __init__(
@@ -160,76 +156,57 @@ class CertifiedServer:
         shows_passes: bool = True,
         lists: bool = True,
     ) -> None:
-        self.name = folder.name
+        super().__init__(Planted(model=folder.name, max_context=LIMITS.max_context))
         self.shows_passes = shows_passes
         self.lists = lists
         """Whether it gives prompt_logprobs."""
-        self.bodies: list[dict[str, Any]] = []
-        self.n_logprobs = 20
         self._sampling = sampling
         self._model, self.tokenizer = model(folder), load_tokenizer(folder)
-        self._ids = count(1)
+        self._seeds = count(1)
         methods = {}
         if drafting is not None:
             methods["draft", str(draft_path())] = drafting(decoder_of(draft_path()), LIMITS, LIMITS.max_context)
         self._speculation = None if drafting is None else DRAFTED
         self._batch = ContinuousBatch(decoder_of(folder), None, frozenset(), LIMITS, methods)
 
-    async def start(self) -> None:
-        routes = [
-            Route("/v1/models", self._models),
-            Route("/tokenize", self._tokenize, methods=["POST"]),
-            Route("/v1/completions", self._completion, methods=["POST"]),
-        ]
-        self._running = running(Starlette(routes=routes))
-        self.url = await self._running.__aenter__()
+    def _page(self, writer: StreamWriter, path: str, body: dict[str, Any]) -> None:
+        if path == "/tokenize":
+            self._send(writer, 200, {"tokens": self.tokenizer.encode(body["prompt"]).ids})
+        else:
+            super()._page(writer, path if path == "/v1/models" else "", body)
 
-    async def stop(self) -> None:
-        await self._running.__aexit__(None, None, None)
-
-    async def _models(self, request: Request) -> Response:
-        return JSONResponse({"data": [{"id": self.name, "max_model_len": LIMITS.max_context}]})
-
-    async def _tokenize(self, request: Request) -> Response:
-        return JSONResponse({"tokens": self.tokenizer.encode((await request.json())["prompt"]).ids})
-
-    async def _completion(self, request: Request) -> Response:
-        body = await request.json()
+    async def _completion(self, reader: StreamReader, writer: StreamWriter, body: dict[str, Any]) -> None:
         self.bodies.append(body)
-        prompt = body["prompt"]
+        prompt, top = body["prompt"], body.get("prompt_logprobs")
         ids = self.tokenizer.encode(prompt).ids if isinstance(prompt, str) else prompt
-        if body.get("prompt_logprobs") is not None:
-            if body["prompt_logprobs"] > self.n_logprobs:
-                message = f"Requested prompt logprobs of {body['prompt_logprobs']}, more than {self.n_logprobs}"
-                return JSONResponse({"error": {"message": message}}, status_code=400)
-            listed = listed_logprobs(self._model, ids, body["prompt_logprobs"]) if self.lists else None
-            return JSONResponse({"choices": [{"text": "", "finish_reason": "length", "prompt_logprobs": listed}]})
+        if top is not None:
+            if top > self.planted.logprobs:
+                message = f"Requested prompt logprobs of {top}, more than {self.planted.logprobs}"
+                self._send(writer, 400, {"error": {"message": message}})
+                return
+            listed = listed_logprobs(self._model, ids, top) if self.lists else None
+            choice = {"text": "", "finish_reason": "length", "prompt_logprobs": listed}
+            self._send(writer, 200, {"choices": [choice]})
+            return
         passes = self._written(ids, body)
-        events = [{"choices": [{"text": "x" * len(one), "token_ids": one}]} for one in passes]
-        events[-1]["choices"][0]["finish_reason"] = "length"
-        events.append({"choices": [], "usage": {"completion_tokens": sum(map(len, passes))}})
-        return Response("".join(f"data: {json.dumps(event)}\n\n" for event in events), media_type="text/event-stream")
+        writer.write(STREAM)
+        for number, tokens in enumerate(passes, 1):
+            reason = "length" if number == len(passes) else None
+            choice = {"text": "x" * len(tokens), "token_ids": tokens, "finish_reason": reason}
+            self._event(writer, {"choices": [choice]})
+        self._event(writer, {"choices": [], "usage": {"completion_tokens": sum(map(len, passes))}})
+        self._chunk(writer, b"")
 
     def _written(self, ids: list[int], body: dict[str, Any]) -> list[list[int]]:
         """The tokens of an answer by pass."""
-        number = next(self._ids)
         asked = Sampling(temperature=body.get("temperature", 1.0), top_p=body.get("top_p", 1.0))
-        job = Job(
-            id=number,
-            prompt=ids,
-            max_tokens=body["max_tokens"],
-            sampling=self._sampling or asked,
-            seed=body.get("seed", number),
-            ignore_eos=True,
-            speculation=self._speculation,
-        )
-        self._batch.submit(job)
-        while self._batch.busy:
-            self._batch.advance()
+        sampling, seed = self._sampling or asked, body.get("seed", next(self._seeds))
+        told: dict[str, Any] = {"sampling": sampling, "seed": seed, "speculation": self._speculation}
+        (done,) = answered(self._batch, job(ids, body["max_tokens"], **told))
         if not self.shows_passes:
-            return [list(job.tokens)]
-        sizes = [1, *(accepted + 1 for _, accepted in job.passes)] if job.passes else [1] * len(job.tokens)
-        left = iter(job.tokens)
+            return [list(done.tokens)]
+        sizes = [1, *(accepted + 1 for _, accepted in done.passes)] if done.passes else [1] * len(done.tokens)
+        left = iter(done.tokens)
         lines = [[token for _, token in zip(range(size), left, strict=False)] for size in sizes]
         return [line for line in lines if line]
 
@@ -237,9 +214,6 @@ class CertifiedServer:
 @cache
 def model(folder: Path) -> Any:
     """The whole network, which a decoder takes apart."""
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()  # its lines would stand among the command's
     return load_model(folder, dtype=torch.float32, device=torch.device("cpu"))
 
 
@@ -259,5 +233,5 @@ def listed_logprobs(network: Any, ids: list[int], top: int) -> list[dict[str, An
 @contextmanager
 def served(server: CertifiedServer) -> Iterator[str]:
     """Serve in a thread of its own; yield the URL."""
-    with in_thread(server):  # type: ignore[type-var]
+    with in_thread(server):
         yield server.url

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 Talk = Callable[[bytes, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 """What is done with a request, given its head."""
@@ -79,6 +80,32 @@ class ConnectionServer(ABC):
 
 def _close(accepted: socket.socket, _: asyncio.Task[None]) -> None:
     accepted.close()
+
+
+class Relay(ConnectionServer):
+    """Passes on what clients and a server say to each other; it can be stopped in the server's place."""
+
+    def __init__(self, upstream: str) -> None:
+        super().__init__()
+        self._upstream = urlsplit(upstream)
+
+    async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        upstream, to_server = await asyncio.open_connection(self._upstream.hostname, self._upstream.port)
+        ways = [asyncio.ensure_future(_pass_on(*way)) for way in ((reader, to_server), (upstream, writer))]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            to_server.transport.abort()
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass on what one side says, until it has said all."""
+    while said := await reader.read(2**16):
+        writer.write(said)
+        await writer.drain()
 
 
 S = TypeVar("S", bound=ConnectionServer)

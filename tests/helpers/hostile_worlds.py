@@ -5,6 +5,7 @@ import io
 import json
 import os
 import signal
+import stat
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -92,12 +93,8 @@ class World:
         for path in sorted(self.folder.rglob("*")):
             about = path.lstat()
             found[str(path.relative_to(self.folder))] = (about.st_ino, about.st_mode, about.st_size, about.st_mtime_ns)
-        return {name: told[:3] if path_is_folder(told[1]) else told for name, told in found.items()}
-
-
-def path_is_folder(mode: int) -> bool:
-    """Whether it is a folder: its time of change tells only that something was made in it for a while."""
-    return mode & 0o170000 == 0o040000
+        # the time of change of a folder tells only that something was made in it for a while
+        return {name: told[:3] if stat.S_ISDIR(told[1]) else told for name, told in found.items()}
 
 
 def hostile_world(folder: Path, monkeypatch: pytest.MonkeyPatch) -> World:

@@ -24,7 +24,6 @@ from sim.engines.batching import BatchEngine
 from sim.operations import Choose, Generate, Operation, Outcome, Score, Step, Verify, steps_after
 from sim.roles import DRAFT, TARGET
 from sim.timeline import Counts, Run, Timeline
-from theory.errors import SpecplanError
 
 _SLACK = 1e-9  # relative; times are sums of floats
 
@@ -33,17 +32,13 @@ _VERDICTS = {"accepted", "rejected", "discarded"}
 _GATED = {*_VERDICTS, "escalated"}
 
 
-class InvariantError(SpecplanError):
-    """A run broke a law; ``law`` is its id."""
+class InvariantError(AssertionError):
+    """A run broke a law: its id, and how."""
 
-    def __init__(self, law: str, message: str) -> None:
-        super().__init__(f"{law}: {message}")
-        self.law = law
-        self.message = message
-
-    def __reduce__(self) -> tuple[type[InvariantError], tuple[str, str]]:
-        """Rebuild from the two parts."""
-        return type(self), (self.law, self.message)
+    @property
+    def law(self) -> str:
+        """The id."""
+        return str(self.args[0])
 
 
 def check(run: Run, *, max_targets: int | None = None) -> None:

@@ -11,11 +11,9 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import accumulate
-from operator import mul
 from typing import Any
 
 from connections import ConnectionServer, in_thread
@@ -26,12 +24,24 @@ CUT = {
     "error": '{"error": {"message": "planted", "code": 500}}',
     "abort": '{"choices": [{"text": "", "finish_reason": "abort"}]}',  # as vLLM does when it is stopped
     "quiet": '{"choices": [{"text": ""}]}',
+    "short": "",
 }
 """Last event of an answer that is cut off; a stream without more after it."""
+ENDINGS = ("die", "cut", *CUT)
 
 KNOWN = {
     "model", "prompt", "max_tokens", "temperature", "top_p", "seed", "stop", "stream", "stream_options", "logprobs",
 }  # fmt: skip
+
+STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+Plan = Callable[[int], str]
+"""Number of a request, counted from 0, to its fault (`OpenAIServer.fail`) if it is for a completion; empty: none."""
+
+
+def without_faults(number: int) -> str:
+    """The plan of a server that does nothing wrong."""
+    return ""
 
 
 @dataclass
@@ -54,8 +64,7 @@ class Sequence:
         if not planted.accepted:
             return min(self.passes.randint(1, planted.k2), self.left)
         self.turn = self.passes.random() if self.turn < 0.0 else (self.turn + GOLDEN) % 1.0
-        reached = list(accumulate(planted.accepted, mul))  # of a turn below the chance to reach a position, it is right
-        return min(1 + sum(self.turn < chance for chance in reached), self.left)
+        return min(1 + planted.right(self.turn), self.left)
 
 
 class Died(Exception):  # noqa: N818 (a signal)
@@ -63,7 +72,12 @@ class Died(Exception):  # noqa: N818 (a signal)
 
 
 class OpenAIServer(ConnectionServer):
-    """The server."""
+    """The server.
+
+    Attributes
+    ----------
+    seen : faults that happened, and how often.
+    """
 
     def __init__(self, planted: Planted) -> None:
         super().__init__()
@@ -73,6 +87,9 @@ class OpenAIServer(ConnectionServer):
         self.aborted = 0
         self.faults: dict[int, str] = {}
         """Number of a completion request, counted from 0: what happens to it."""
+        self.plan: Plan = without_faults
+        self.seen = Counter[str]()
+        self._later: list[asyncio.Task[None]] = []
         self._running: list[Sequence] = []
         self._joining: list[Sequence] = []
         self._waiting = 0
@@ -84,8 +101,13 @@ class OpenAIServer(ConnectionServer):
         self._decoding: asyncio.Task[None]
 
     def fail(self, fault: str, *, after: int = 0, times: int = 1) -> None:
-        """Plant a fault in requests that come later: a status, reset, die:N, truncate:N, error:N, quiet:N, abort:N
-        or stall."""
+        """Plant a fault in requests that come later.
+
+        ``STATUS`` or ``STATUS:S``: an error with Retry-After 0 or S. ``delay:S``: it waits S seconds; ``stall``: for
+        ever. ``reset``: the connection breaks. ``gone:S``: all do, and the server is gone for S seconds. After N tokens
+        of an answer, ``die:N``: the connection breaks; ``cut:N``: so it does in the middle of the next event;
+        ``short:N``, ``truncate:N``, ``error:N``, ``abort:N``, ``quiet:N``: the body ends as if it were whole (`CUT`).
+        """
         start = len(self.bodies) + after
         self.faults.update(dict.fromkeys(range(start, start + times), fault))
 
@@ -94,9 +116,21 @@ class OpenAIServer(ConnectionServer):
         self._decoding = asyncio.create_task(self._decode())
 
     async def stop(self) -> None:
-        self._decoding.cancel()
-        await asyncio.gather(self._decoding, return_exceptions=True)
+        tasks = (self._decoding, *self._later)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await super().stop()
+
+    def _leave(self, seconds: float) -> None:
+        """Be gone for a while: connections break, and new ones are refused."""
+
+        async def gone() -> None:
+            await ConnectionServer.stop(self)
+            await asyncio.sleep(seconds)
+            await ConnectionServer.start(self)
+
+        self._later.append(self.loop.create_task(gone()))
 
     async def _decode(self) -> None:
         """Iterations, for ever."""
@@ -200,14 +234,19 @@ class OpenAIServer(ConnectionServer):
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: dict[str, Any]
     ) -> None:
         self.bodies.append(body)
-        fault = self.faults.get(len(self.bodies) - 1, "")
-        if fault == "reset":
-            raise Died
-        if fault == "stall":
-            await asyncio.sleep(3600)
-        if fault.isdigit():
-            self._send(writer, int(fault), {"error": {"message": "planted"}}, "Retry-After: 0\r\n")
+        fault = self.faults.get(len(self.bodies) - 1, "") or self.plan(len(self.headers) - 1)
+        kind, _, value = fault.partition(":")
+        self.seen[fault] += kind not in ("", *ENDINGS)
+        if kind in ("delay", "stall"):
+            await asyncio.sleep(float(value or 3600))
+        elif kind == "gone":
+            self._leave(float(value))
+        elif kind.isdigit():
+            error = {"error": {"message": "planted"}}
+            self._send(writer, int(kind), error, f"Retry-After: {value or 0}\r\n")
             return
+        if kind in ("reset", "gone"):
+            raise Died
         if isinstance(body["prompt"], list):
             body = {**body, "prompt": text_of(body["prompt"])}
         refusal = self._refusal(body)
@@ -228,12 +267,14 @@ class OpenAIServer(ConnectionServer):
             async with self._free:
                 self._waiting -= 1
                 sequence = Sequence(self.planted, len(answer.tokens) - 1, random.Random("".join(answer.tokens)))
-                await self._prefill(sequence, len(split(body["prompt"])))
-                self._count(1)
-                if body.get("stream"):
-                    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-                    writer.write(head)
-                await self._write(reader, writer, answer, sequence, fault)
+                try:
+                    await self._prefill(sequence, len(split(body["prompt"])))
+                    self._count(1)
+                    if body.get("stream"):
+                        writer.write(STREAM)
+                    await self._write(reader, writer, answer, sequence, fault)
+                finally:
+                    self._drop(sequence)
         finally:
             self._in_flight -= 1
 
@@ -270,42 +311,52 @@ class OpenAIServer(ConnectionServer):
         """Write an answer as its tokens are there, or at their end."""
         kind, _, at = fault.partition(":")
         streams = bool(answer.body.get("stream"))
-        usage = b"data: " + json.dumps({"choices": [], "usage": answer.usage()}).encode() + b"\n\n"
         position = n = 0
         while position + n < len(answer.tokens):
             position += n
             n = await sequence.tokens.get() if position else 1
-            if kind in ("die", *CUT) and position == int(at):
-                self._drop(sequence)
-                if kind == "die":
-                    await writer.drain()
-                    raise Died
-                if not streams:
-                    self._send(writer, 200, CUT[kind])
-                    return
-                self._chunk(writer, b"data: " + CUT[kind].encode() + b"\n\n" * (kind != "truncate"))
-                if kind == "abort":
-                    self._chunk(writer, usage)
-                self._chunk(writer, b"")
+            if kind in ENDINGS and position == int(at):
+                self.seen[fault] += 1
+                await self._end_early(writer, answer, kind, answer.chunk(position, n) if streams else answer.whole())
                 return
             if reader.at_eof():
                 self.aborted += 1
-                self._drop(sequence)
                 raise Died
             if streams:
-                self._chunk(writer, b"data: " + json.dumps(answer.chunk(position, n)).encode() + b"\n\n")
+                self._event(writer, answer.chunk(position, n))
                 await writer.drain()
         if not streams:
             self._send(writer, 200, answer.whole())
             return
         if answer.body.get("stream_options", {}).get("include_usage"):
-            self._chunk(writer, usage)
+            self._event(writer, {"choices": [], "usage": answer.usage()})
         self._chunk(writer, b"data: [DONE]\n\n")
+        self._chunk(writer, b"")
+
+    async def _end_early(self, writer: asyncio.StreamWriter, answer: Answer, kind: str, said: dict[str, Any]) -> None:
+        """End an answer by a fault in place of ``said``, an event or the whole answer."""
+        streams = bool(answer.body.get("stream"))
+        if kind in ("die", "cut"):
+            if kind == "cut":
+                writer.write(b"" if streams else STREAM)
+                self._chunk(writer, json.dumps(said).encode()[:20])
+            await writer.drain()
+            raise Died
+        if not streams:
+            self._send(writer, 200, CUT[kind])
+            return
+        if CUT[kind]:
+            self._chunk(writer, b"data: " + CUT[kind].encode() + b"\n\n" * (kind != "truncate"))
+        if kind == "abort":
+            self._event(writer, {"choices": [], "usage": answer.usage()})
         self._chunk(writer, b"")
 
     def _drop(self, sequence: Sequence) -> None:
         if sequence in self._running:
             self._running.remove(sequence)
+
+    def _event(self, writer: asyncio.StreamWriter, said: dict[str, Any]) -> None:
+        self._chunk(writer, b"data: " + json.dumps(said).encode() + b"\n\n")
 
     @staticmethod
     def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:

@@ -81,6 +81,10 @@ class Planted:
         read = prompts * (self.joining_s or 0.0) + self.prefill_token_s * prompt_tokens
         return plain + read if self.reading_s is None else max(plain, self.reading_s + read)
 
+    def right(self, turn: float) -> int:
+        """Right tokens of a draft, by the turn of its pass in [0, 1): those reached with a greater chance."""
+        return sum(turn < chance for chance in accumulate(self.accepted, mul))
+
     @property
     def per_pass(self) -> float:
         """Mean tokens that an iteration gives a request whose end is far."""

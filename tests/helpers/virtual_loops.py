@@ -7,7 +7,6 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from operator import mul
 
 from openai_server import GOLDEN, Planted
 from replies import generated, times
@@ -92,7 +91,7 @@ class VirtualServer:
         if planted.k2 == 1:
             return 1
         asked.turn = (asked.turn + GOLDEN) % 1.0
-        right = sum(asked.turn < chance for chance in accumulate(planted.accepted, mul))
+        right = planted.right(asked.turn)
         asked.passes.append((planted.k2 - 1, right))
         return min(1 + right, asked.left)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from calibrate.engines.torch.token_methods.eagle import read_head
-from calibrate.pair import card_path, head_path, model_path, target_path
+from calibrate.pair import head_path, model_path, target_path
 from calibrate.pair.task import (
     JUDGE_NO,
     JUDGE_YES,
@@ -319,7 +319,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.problems < 1:
         parser.error(f"--problems={options.problems} must be >= 1")
-    path = card_path()
+    path = target_path().with_name("card.json")
     note = path.with_name("training.json")
     training = json.loads(note.read_text()) if note.exists() else None
     if options.only:

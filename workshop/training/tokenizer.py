@@ -7,7 +7,15 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrate.pair.task import STEP_SEPARATOR, prompt_fragments, question_fragments
+from calibrate.pair.task import (
+    JUDGE_NO,
+    JUDGE_YES,
+    SCORE_REQUEST,
+    SCORE_TOKENS,
+    STEP_SEPARATOR,
+    judge_prompt,
+    question_fragments,
+)
 from calibrate.pair.wording import LAST_NUMBER
 from workshop.training.rendering import all_fragments
 
@@ -28,7 +36,8 @@ def vocabulary() -> dict[str, int]:
     A word that can open a step occurs with and without its leading space; fields of templates are left out.
     """
     words: set[str] = set()
-    for fragment in (*all_fragments(), *question_fragments(), *prompt_fragments()):
+    asked = (*judge_prompt("0", "0").split(STEP_SEPARATOR), SCORE_REQUEST, JUDGE_YES, JUDGE_NO, *SCORE_TOKENS)
+    for fragment in (*all_fragments(), *question_fragments(), *asked):
         text = re.sub(r"\{\w\}", "", fragment)
         words.update(re.findall(_SPLIT, text), re.findall(_SPLIT, " " + text))
     numbers = [f" {n}" for n in range(LAST_NUMBER + 1)]

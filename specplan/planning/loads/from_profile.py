@@ -175,7 +175,7 @@ class FromProfile(Simulator):
 
 def _mean_tokens(trials: Trials) -> float:
     recorded = trials.profile.all_answers
-    if trials.plain().n_answers is not None:
+    if trials.trial(PLAIN).n_answers is not None:
         return sum(step.tokens for answer in recorded for step in answer.baseline) / len(recorded)
     behaviour = trials.system.behaviour
     assert isinstance(behaviour, SyntheticBehaviour), "answers that are not recorded are drawn"

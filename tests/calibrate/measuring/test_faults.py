@@ -1,16 +1,16 @@
-"""A calibration through a proxy that breaks things loses nothing and counts nothing twice; giving up is one line."""
+"""A calibration on servers that break things loses nothing and counts nothing twice; giving up is one line."""
 
 import json
-from collections.abc import Awaitable, Callable
+import random
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from fault_proxy import FaultProxy, Plan, proxying, random_faults, without_faults
 from measured_profiles import said, scores
-from openai_server import Planted, served
+from openai_server import OpenAIServer, Plan, Planted, without_faults
 from small_plans import remote_plan
-from virtual_time import run_virtually
+from virtual_time import on_servers
 
 from calibrate.measuring.calibration import calibrate_models
 from calibrate.measuring.engine_timings import MeasureOptions
@@ -26,27 +26,29 @@ FAST = Planted(iteration_s=0.0005, steps=3, step_tokens=(2, 5))
 FAULTS = {  # rates; the seeds below let each of them hit some requests
     "short": {"short:0": 0.006, "short:1": 0.007, "short:3": 0.007},
     "cut": {"cut:1": 0.01, "cut:0": 0.01},
-    "die and return": {"die:0.1": 0.02},
+    "die and return": {"gone:0.1": 0.02},
     "all": {"delay:0.02": 0.1, "reset": 0.03, "503": 0.03, "429:0.01": 0.03, "truncate:1": 0.005, "cut:2": 0.005},
 }
 
 
-def through_proxies(work: Callable[[FaultProxy, FaultProxy], Awaitable[T]], *plans: Plan) -> T:
-    """Do something with proxies of a target and a draft, in virtual time."""
-
-    async def program() -> T:
-        first, second = plans or (without_faults, without_faults)
-        async with (
-            served(FAST, FAST) as (target, draft),
-            proxying(target.url, first) as before_target,
-            proxying(draft.url, second) as before_draft,
-        ):
-            return await work(before_target, before_draft)
-
-    return run_virtually(program())
+def random_faults(rates: Mapping[str, float], seed: int) -> Plan:
+    """Faults that come at random: rates by fault, whose sum is at most 1."""
+    rng, weights = random.Random(seed), [*rates.values(), 1.0 - sum(rates.values())]
+    return lambda number: rng.choices([*rates, ""], weights)[0]
 
 
-async def calibrated(target: FaultProxy, draft: FaultProxy, journal: Path, patience_s: float = 300.0) -> Profile:
+def on_faulty(work: Callable[[OpenAIServer, OpenAIServer], Awaitable[T]], *plans: Plan) -> T:
+    """Do something with servers of a target and a draft, in virtual time."""
+
+    async def program(servers: list[OpenAIServer]) -> T:
+        for server, plan in zip(servers, plans, strict=False):
+            server.plan = plan
+        return await work(*servers)
+
+    return on_servers(program, FAST, FAST)
+
+
+async def calibrated(target: OpenAIServer, draft: OpenAIServer, journal: Path, patience_s: float = 300.0) -> Profile:
     models = RemoteModels(target=target.url, draft=draft.url, timeout_s=120.0)
     return await calibrate_models(remote_plan(models, N_ANSWERS, engine=OPTIONS, patience_s=patience_s), journal)
 
@@ -65,19 +67,19 @@ def check_once(journal: Path) -> None:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Profile:
     journal = tmp_path_factory.mktemp("calm") / "j"
-    return through_proxies(lambda target, draft: calibrated(target, draft, journal))
+    return on_faulty(lambda target, draft: calibrated(target, draft, journal))
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_no_fault_changes_what_is_recorded(name: str, undisturbed: Profile, tmp_path: Path) -> None:
     """The same texts, verdicts and token counts, as many samples, every part once in the journal."""
 
-    async def work(target: FaultProxy, draft: FaultProxy) -> Profile:
+    async def work(target: OpenAIServer, draft: OpenAIServer) -> Profile:
         profile = await calibrated(target, draft, tmp_path / "j")
         assert target.seen + draft.seen, "no fault happened: the test tests nothing"
         return profile
 
-    profile = through_proxies(work, *(random_faults(FAULTS[name], seed) for seed in (99, 128)))
+    profile = on_faulty(work, *(random_faults(FAULTS[name], seed) for seed in (99, 128)))
     assert said(profile) == said(undisturbed)
     assert scores(profile) == scores(undisturbed)
     assert counts(profile) == counts(undisturbed)
@@ -85,10 +87,10 @@ def test_no_fault_changes_what_is_recorded(name: str, undisturbed: Profile, tmp_
 
 
 def test_a_part_that_was_broken_off_is_noted(tmp_path: Path) -> None:
-    def cut(number: int, path: str) -> str:
-        return "cut:2" if number % 50 == 10 and path == "/v1/completions" else ""
+    def cut(number: int) -> str:
+        return "cut:2" if number % 50 == 10 else ""
 
-    profile = through_proxies(lambda *proxies: calibrated(*proxies, tmp_path / "j"), cut, without_faults)
+    profile = on_faulty(lambda *servers: calibrated(*servers, tmp_path / "j"), cut)
     assert any("parts were broken off" in note for note in profile.provenance.notes)
 
 
@@ -99,7 +101,7 @@ def test_a_part_that_was_broken_off_is_noted(tmp_path: Path) -> None:
     ("fault", "message"),
     [
         ("cut:1", "broke the connection in the middle of an answer"),
-        ("500", "answered 500: by the proxy"),
+        ("500", "answered 500: planted"),
         ("401", r"refused a request without a key; name one with --api-key-env \(401\)"),
     ],
 )
@@ -108,11 +110,11 @@ def test_a_fault_that_stays_is_told_in_one_line_and_what_was_finished_is_kept(
 ) -> None:
     journal = tmp_path / "j"
 
-    def after_an_answer(_: int, path: str) -> str:
+    def after_an_answer(_: int) -> str:
         finished = journal.exists() and b'"answer:' in journal.read_bytes()
-        return fault if path == "/v1/completions" and finished else ""
+        return fault if finished else ""
 
-    async def work(target: FaultProxy, draft: FaultProxy) -> Profile:
+    async def work(target: OpenAIServer, draft: OpenAIServer) -> Profile:
         target.plan = after_an_answer
         with pytest.raises(CalibrationError, match=message) as caught:
             await calibrated(target, draft, journal, patience_s=1.0)
@@ -125,5 +127,5 @@ def test_a_fault_that_stays_is_told_in_one_line_and_what_was_finished_is_kept(
         assert journal.read_bytes().startswith(kept)
         return profile
 
-    assert said(through_proxies(work)) == said(undisturbed)
+    assert said(on_faulty(work)) == said(undisturbed)
     check_once(journal)

@@ -1,10 +1,11 @@
 """The HTTP backend and ``specplan calibrate openai`` against real vLLM servers."""
 
-import asyncio
 import json
 import subprocess
 import sys
 import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,43 +34,48 @@ def specplan(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
 
 
-def test_the_backend_finds_out_what_vllm_can(vllm_servers: dict[str, str]) -> None:
-    async def work() -> None:
-        engine = await OpenAIEngine.start(HttpConfig.of("target", vllm_servers["target"]))
-        try:
-            about = engine.describe()
-            assert (about["engine"], about["model"], about["max_context"]) == ("vllm", "target", 1024)
-            assert about["version"].startswith("0.32")
-            assert about["tells_token_ids"]
-            assert about["accepts"] == [
-                "cache_salt",
-                "ignore_eos",
-                "include_stop_str_in_output",
-                "return_token_ids",
-                "stream_options",
-            ]
-            found = await engine.generate(Request(prompt=PROBLEMS[0], max_tokens=100, sampling=DRAWN, seed=7))
-            again = await engine.generate(Request(prompt=PROBLEMS[0], max_tokens=100, sampling=DRAWN, seed=7))
-            assert (found.text, found.finish) == (again.text, "stop")
-            assert found.text.endswith("\n\n")
-            assert len(found.token_ids) == found.n_generated
-            assert engine.describe()["stop_strings"] == "included by the server"
-            assert await engine.count_tokens(PROBLEMS[0]) == found.n_prompt_tokens
-            answer = await engine.generate(Request(prompt=PROBLEMS[0], max_tokens=900, stop=()))
-            assert answer.finish == "eos"
-            assert pair.answer_is_correct(PROBLEMS[0], answer.text)
-            same, other = pair.split_steps(answer.text)[1:3]
-            yes = await engine.choose(pair.judge_prompt(same, same), (pair.JUDGE_YES, pair.JUDGE_NO))
-            no = await engine.choose(pair.judge_prompt(same, other), (pair.JUDGE_YES, pair.JUDGE_NO))
-            assert yes.best == pair.JUDGE_YES
-            assert no.best == pair.JUDGE_NO
-            assert min(yes.mass, no.mass) > 0.9
-            with pytest.raises(CalibrationError, match="1024"):
-                await engine.generate(Request(prompt=" and".join(PROBLEMS) * 20, max_tokens=5))
-        finally:
+@asynccontextmanager
+async def engines(*urls: str) -> AsyncIterator[list[OpenAIEngine]]:
+    """Clients of servers."""
+    started = [await OpenAIEngine.start(HttpConfig.of("target", url)) for url in urls]
+    try:
+        yield started
+    finally:
+        for engine in started:
             await engine.close()
 
-    asyncio.run(work())
+
+async def test_the_backend_finds_out_what_vllm_can(vllm_servers: dict[str, str]) -> None:
+    async with engines(vllm_servers["target"]) as (engine,):
+        about = engine.describe()
+        assert (about["engine"], about["model"], about["max_context"]) == ("vllm", "target", 1024)
+        assert about["version"].startswith("0.32")
+        assert about["tells_token_ids"]
+        assert about["accepts"] == [
+            "cache_salt",
+            "ignore_eos",
+            "include_stop_str_in_output",
+            "return_token_ids",
+            "stream_options",
+        ]
+        found = await engine.generate(Request(prompt=PROBLEMS[0], max_tokens=100, sampling=DRAWN, seed=7))
+        again = await engine.generate(Request(prompt=PROBLEMS[0], max_tokens=100, sampling=DRAWN, seed=7))
+        assert (found.text, found.finish) == (again.text, "stop")
+        assert found.text.endswith("\n\n")
+        assert len(found.token_ids) == found.n_generated
+        assert engine.describe()["stop_strings"] == "included by the server"
+        assert await engine.count_tokens(PROBLEMS[0]) == found.n_prompt_tokens
+        answer = await engine.generate(Request(prompt=PROBLEMS[0], max_tokens=900, stop=()))
+        assert answer.finish == "eos"
+        assert pair.answer_is_correct(PROBLEMS[0], answer.text)
+        same, other = pair.split_steps(answer.text)[1:3]
+        yes = await engine.choose(pair.judge_prompt(same, same), (pair.JUDGE_YES, pair.JUDGE_NO))
+        no = await engine.choose(pair.judge_prompt(same, other), (pair.JUDGE_YES, pair.JUDGE_NO))
+        assert yes.best == pair.JUDGE_YES
+        assert no.best == pair.JUDGE_NO
+        assert min(yes.mass, no.mass) > 0.9
+        with pytest.raises(CalibrationError, match="1024"):
+            await engine.generate(Request(prompt=" and".join(PROBLEMS) * 20, max_tokens=5))
 
 
 def test_one_command_calibrates_running_servers(vllm_servers: dict[str, str], tmp_path: Path) -> None:
@@ -127,25 +133,16 @@ async def _streamed(engine: OpenAIEngine, request: Request) -> list[int]:
     return chunks
 
 
-def test_acceptance_over_http_is_the_same_three_ways(vllm_servers: dict[str, str]) -> None:
+async def test_acceptance_over_http_is_the_same_three_ways(vllm_servers: dict[str, str]) -> None:
     """Counters of ``/metrics``, the records in the responses, and the tokens of each chunk, for the same requests."""
-    url = vllm_servers["fast"]
-
-    async def streams() -> tuple[SpecDecode, list[list[int]]]:
-        engine = await OpenAIEngine.start(HttpConfig.of("fast", url))
-        try:
-            before = await _counters(engine)
-            drawn = Request(prompt=PROBLEMS[0], max_tokens=400, stop=(), sampling=DRAWN, ignore_eos=True)
-            chunks = [
-                await _streamed(engine, replace(drawn, prompt=prompt, seed=seed))
-                for seed, prompt in enumerate(PROBLEMS)
-            ]
-            return (await _counters(engine)).since(before), chunks
-        finally:
-            await engine.close()
-
-    counted, chunks = asyncio.run(streams())
-    records = merged(_record(url, prompt, seed) for seed, prompt in enumerate(PROBLEMS))
+    drawn = Request(prompt=PROBLEMS[0], max_tokens=400, stop=(), sampling=DRAWN, ignore_eos=True)
+    async with engines(vllm_servers["fast"]) as (engine,):
+        before = await _counters(engine)
+        chunks = [
+            await _streamed(engine, replace(drawn, prompt=prompt, seed=seed)) for seed, prompt in enumerate(PROBLEMS)
+        ]
+        counted = (await _counters(engine)).since(before)
+    records = merged(_record(vllm_servers["fast"], prompt, seed) for seed, prompt in enumerate(PROBLEMS))
     n_tokens = sum(map(sum, chunks))
     n_passes = sum(-(-n // 4) for stream in chunks for n in stream)
     told = [counted.tokens_per_pass, n_tokens / (n_tokens - records.n_accepted), n_tokens / n_passes]
@@ -153,19 +150,12 @@ def test_acceptance_over_http_is_the_same_three_ways(vllm_servers: dict[str, str
     assert counted.accepted > 0
 
 
-def test_greedy_text_with_ngrams_is_that_of_plain_decoding(vllm_servers: dict[str, str]) -> None:
-    async def work() -> None:
-        fast, plain = [await OpenAIEngine.start(HttpConfig.of(name, vllm_servers[name])) for name in ("fast", "target")]
-        try:
-            before = await _counters(fast)
-            greedy = Request(prompt=PROBLEMS[0], max_tokens=300, stop=())
-            assert (await fast.generate(greedy)).text == (await plain.generate(greedy)).text
-            assert (await _counters(fast)).since(before).accepted > 0
-        finally:
-            await fast.close()
-            await plain.close()
-
-    asyncio.run(work())
+async def test_greedy_text_with_ngrams_is_that_of_plain_decoding(vllm_servers: dict[str, str]) -> None:
+    greedy = Request(prompt=PROBLEMS[0], max_tokens=300, stop=())
+    async with engines(vllm_servers["fast"], vllm_servers["target"]) as (fast, plain):
+        before = await _counters(fast)
+        assert (await fast.generate(greedy)).text == (await plain.generate(greedy)).text
+        assert (await _counters(fast)).since(before).accepted > 0
 
 
 def _record(url: str, prompt: str, seed: int) -> RequestAcceptance:

@@ -12,11 +12,12 @@ from workshop.training.inference import LanguageModel, load
 
 PATHS = {"target": pair.target_path, "draft": pair.draft_path, "judge": pair.judge_path}
 FOLDERS = {**PATHS, "eagle": pair.head_path}
+CARD = pair.target_path().with_name("card.json")
 
 
 @pytest.fixture(scope="module")
 def card() -> Any:
-    return json.loads(pair.card_path().read_text())
+    return json.loads(CARD.read_text())
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def target() -> LanguageModel:
 
 
 def test_all_weights_together_are_small() -> None:
-    files = [path for path in pair.card_path().parent.rglob("*") if path.is_file()]
+    files = [path for path in CARD.parent.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 25e6
 
 

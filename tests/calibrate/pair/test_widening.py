@@ -172,7 +172,7 @@ def test_heads_keep_their_keys_and_their_frequencies(small, wide, base):
 
 
 test_a_shape_that_is_too_small_is_refused = refuses(
-    lambda **change: wide_pair({**of_all_roles(EVEN), "target": replace(EVEN, **change)}),
+    lambda role="target", **change: wide_pair({**of_all_roles(EVEN), role: replace(EVEN, **change)}),
     ({"hidden": 128}, "^shape='even' has 128 hidden dimensions, and the bundled target needs 129 or more"),
     ({"intermediate": 255}, "^shape='even' has 255 intermediate dimensions, .* 256 or more"),
     ({"layers": 31}, "^shape='even' has 31 layers, .* 32 or more: choose a larger shape, or --layers 32"),
@@ -182,12 +182,8 @@ test_a_shape_that_is_too_small_is_refused = refuses(
     ({"head_dim": 33}, "^shape='even' has 33 dimensions of a head, which are not even"),
     ({"hidden": 250}, "^shape='even' has 250 hidden dimensions, not a multiple of its 8 query heads"),
     ({"vocab": 373}, "^shape='even' has 373 tokens in the vocabulary, .* 374 or more"),
+    ({"role": "draft", "layers": 2}, "^draft-shape='even' has 2 layers, .* or --draft-layers 3"),
 )
-
-
-def test_layers_of_each_role_have_their_option():
-    with pytest.raises(ParameterError, match=r"draft-shape='even' has 2 layers, .* or --draft-layers 3"):
-        wide_pair({**of_all_roles(EVEN), "draft": shallow(EVEN, 2)})
 
 
 def test_sizes_count_the_weights_of_published_models():
@@ -218,13 +214,6 @@ def test_the_seed_decides_the_random_weights(tmp_path):
     assert torch.equal(a[gate], b[gate])
     assert not torch.equal(a[gate], c[gate])
     assert torch.equal(a[gate][:128, :64], c[gate][:128, :64])
-
-
-def test_contexts_end_where_they_are_asked_to(tmp_path):
-    widen_pair([wide_pair(of_all_roles(ODD))[1]], tmp_path / "long", context=9216)
-    config = json.loads((tmp_path / "long" / "draft" / "config.json").read_text())
-    assert config["max_position_embeddings"] == 9216
-    assert "9,216" in (tmp_path / "long" / "README.md").read_text()
 
 
 def test_a_widened_pair_is_asked_the_bundled_task(wide_folders, model_folders):
@@ -295,9 +284,13 @@ def test_the_command_makes_a_pair_of_a_shape_in_a_file(run_main, tmp_path):
     shape, folder = str(tmp_path / "config.json"), tmp_path / "pair"
     shapes = ("--shape", shape, "--draft-shape", shape, "--judge-shape", shape)
     layers = ("--layers", "32", "--draft-layers", "3", "--judge-layers", "8")
-    code, out, err = run_main("pair", "widen", *shapes, *layers, "--dtype", "float16", "-o", str(folder))
+    asked_for = ("--dtype", "float16", "--context", "9216")
+    code, out, err = run_main("pair", "widen", *shapes, *layers, *asked_for, "-o", str(folder))
     assert (code, err) == (0, "")
     assert "target, draft, judge, eagle" in out
     written = json.loads((folder / "draft" / "config.json").read_text())
     assert (written["num_hidden_layers"], written["vocab_size"], written["dtype"]) == (3, 500, "float16")
-    assert "| target | " in (folder / "README.md").read_text()
+    assert written["max_position_embeddings"] == 9216
+    card = (folder / "README.md").read_text()
+    assert "| target | " in card
+    assert "9,216" in card

@@ -6,7 +6,7 @@ from measured_profiles import position as judged
 
 from calibrate.record.answer_records import Generated, StepRecord
 from calibrate.replay.accuracy import accepts, expected_accuracy, rates_text, spoiling
-from calibrate.replay.summary import acceptance
+from calibrate.replay.summary import acceptance, summarise
 from sim.roles import GATE
 from sim.timeline import Counts
 
@@ -45,7 +45,7 @@ def test_another_verifier_is_told_by_its_scores_and_its_threshold() -> None:
 
 def test_spoiling_reads_what_a_wrong_step_does_to_an_answer() -> None:
     found = spoiling(ANSWERS)
-    assert (found.right_if_clean, found.right_if_spoilt, found.n) == (1.0, 0.5, 3)
+    assert (found.right_if_clean, found.forgiven) == (1.0, pytest.approx(0.5))
     assert spoiling([answer_of(position(True, True))]) is None  # no truth about the answer
     counts = [Counts(steps=3, graded_steps=3, wrong_steps=w) for w in (0, 0, 1, 2)]
     expected = expected_accuracy(counts, found)
@@ -56,6 +56,15 @@ def test_spoiling_reads_what_a_wrong_step_does_to_an_answer() -> None:
 def test_the_interval_of_few_answers_stays_a_share() -> None:
     """Three answers of 3 of 3 and three of 1 of 3: by their spread alone the interval would end at 1.05."""
     answers = [*measured([True] * 3).answers, *measured([True, False, False]).answers]
-    found = acceptance(answers).alpha1
+    found = acceptance(answers)
     assert found.value + 2.5 * found.stderr > 1.0
     assert 0.0 < found.low < found.value < found.high == 1.0
+
+
+def test_a_summary_tells_what_follows_an_acceptance() -> None:
+    """Three answers of + + -: half of what follows an acceptance is accepted, nothing follows a refusal."""
+    text = "\n".join(summarise(measured([True, True, False])))
+    assert "step acceptance           0.667 [0.667, 0.667]" in text
+    assert "after accepted, rejected  0.500 [" in text
+    assert "]; not seen\n" in text
+    assert "sd 0.000 beyond chance" in text

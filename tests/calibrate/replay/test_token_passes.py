@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from measured_profiles import STEP_TOKENS, measured, speculated, with_engine
+from refusals import refused
 
 from calibrate.costs.fit import slowdown_of
 from calibrate.costs.sweep import fit_passes
@@ -243,17 +244,21 @@ def test_a_record_counts_what_its_passes_did() -> None:
         TokenRecord.counted("prompt-lookup", {"k2": 2}, answers)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"accepted_at": [1]}, "one entry per drafted position"),
-        ({"accepted_at": [999, 0]}, "no more can be accepted"),
-        ({"drafts": 10**6}, "no more drafts than passes"),
-        ({"passes": -1}, r"token\[0\]\.passes"),
-    ],
+def parsed(field: str, change: dict[str, object]) -> Profile:
+    """A profile with a record changed."""
+    data = json.loads(speculated(measured([True], ngram=True)).to_json())
+    data[field][0] |= change
+    return Profile.parse(json.dumps(data))
+
+
+test_what_cannot_be_is_refused_with_its_place = refused(
+    parsed,
+    ("token", {"accepted_at": [1]}, "one entry per drafted position"),
+    ("token", {"accepted_at": [999, 0]}, "no more can be accepted"),
+    ("token", {"drafts": 10**6}, "no more drafts than passes"),
+    ("token", {"passes": -1}, r"token\[0\]\.passes"),
+    ("ngram", {"drafted_at": [6, 5]}, r"ngram\[0\]: drafted_at and accepted_at need one entry per drafted position"),
+    ("ngram", {"accepted_at": [4, 2, 5]}, "no more can be accepted"),
+    ("ngram", {"drafts": 11}, "no more drafts than passes"),
+    error=SchemaError,
 )
-def test_what_cannot_be_is_refused_with_its_place(change: dict[str, object], message: str) -> None:
-    data = json.loads(SPECULATED.to_json())
-    data["token"][0] |= change
-    with pytest.raises(SchemaError, match=message):
-        Profile.parse(json.dumps(data))

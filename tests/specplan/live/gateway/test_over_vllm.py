@@ -22,8 +22,7 @@ from sim.configuration import Configuration
 
 pytest.importorskip("vllm")
 
-from connections import stopped
-from fault_proxy import FaultProxy, proxied
+from connections import Relay, in_thread, stopped
 from openai import AsyncOpenAI
 from served_plans import serve_plan, write_plan, write_profile
 from vllm_server import NGRAM
@@ -152,21 +151,21 @@ def test_no_answer_is_lost_when_a_helper_dies(endpoints: dict[str, str], tmp_pat
     rng = random.Random(role)
     plan, profile = write_plan(tmp_path, CONFIGURATION), write_profile(tmp_path)
 
-    async def work(url: str, proxy: FaultProxy) -> list[tuple[list[str], str | None, int]]:
+    async def work(url: str, relay: Relay) -> list[tuple[list[str], str | None, int]]:
         async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=600) as client:
             asked = [
                 asyncio.ensure_future(answered(client, problem, stream=bool(i % 2)))
                 for i, problem in enumerate(PROBLEMS)
             ]
             await asyncio.sleep(rng.uniform(0.0, 4.0))
-            await stopped(proxy)
+            await stopped(relay)
             return await asyncio.gather(*asked)
 
     with (
-        proxied(endpoints[role].removesuffix("/v1")) as proxy,
-        serve_plan(plan, profile, {**endpoints, role: proxy.url}, "--patience", "60", "--trust-plan") as url,
+        in_thread(Relay(endpoints[role])) as relay,
+        serve_plan(plan, profile, {**endpoints, role: relay.url}, "--patience", "60", "--trust-plan") as url,
     ):
-        for texts, finish, tokens in asyncio.run(work(url, proxy)):
+        for texts, finish, tokens in asyncio.run(work(url, relay)):
             assert texts
             # Whole: the model ended it, or all its tokens are there.
             assert finish == "stop" or tokens == SHORT
