@@ -72,8 +72,9 @@ class KnownModel(Record):
 
     names: list[str] = Field(min_length=1)
     """On the hub, the usual one first; all have the same sizes."""
-    n_parameters: AtLeastOne | None = None
-    """As published, of the language part; None: not published, or not modelled."""
+    n_parameters: AtLeastOne | tuple[AtLeastOne, AtLeastOne] | None = None
+    """Of the language part: as published, or the least and the most that a rounded count allows; None: not published,
+    or not modelled."""
     config: dict[str, Any]
 
 
