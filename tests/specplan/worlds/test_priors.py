@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from specplan.worlds.priors import MOST_DRAFTS, Prior, step_prior, token_curves, token_prior
+from specplan.worlds.priors import MOST_DRAFTS, Prior, step_prior, token_curves
 from theory.errors import ParameterError
+
+
+def token_prior(method: str, k2: int, domain: str | None = None) -> Prior:
+    """What to expect of the tokens of a round."""
+    return token_curves(method, domain).tokens(k2)
+
 
 METHODS = ("eagle3", "eagle", "mtp", "draft-model", "prompt-lookup")
 BLOCKS = ("dflash", "dspark")

@@ -1,9 +1,8 @@
 """Adaptive verification in plans: chosen by its law, simulated like a fixed k, planned only where it gains."""
 
-import json
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,19 +10,18 @@ import pytest
 from deployments import block_of, deployment, head_of
 
 from sim.configuration import PLAIN, Configuration
-from specplan.planning.loads.load_plan import NamesPlan, plan_loads
+from specplan.planning.loads.load_plan import plan_loads
 from specplan.planning.loads.options import Considered, Option, considered
 from specplan.planning.loads.schedule import Depths
-from specplan.planning.loads.search import best_of_each_kind
+from specplan.planning.loads.search import Best, best_of_each_kind
 from specplan.planning.loads.statements import adaptive_steps, schedule_of
 from specplan.show.loads.results import named_row_as_json
 from specplan.show.loads.words import named, policies
-from specplan.worlds.arrangements import Arrangement, Split
+from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.beliefs import CONFIDENCE
 from specplan.worlds.costs import RoundCost
 from specplan.worlds.drafters.naming import method_name
 from specplan.worlds.request import Limits, Load
-from specplan.worlds.running.settings import settings_of
 from specplan.worlds.world import World
 from theory.adaptive.steps import DEFAULT_SLOTS, AdaptiveSteps, shares_of_steps
 from theory.adaptive.verification import CHOOSING
@@ -38,6 +36,11 @@ CONTEXT = 200.0
 """Tokens cached of an answer of `WANTED`, mean."""
 
 
+def chosen(least: float = 0.3) -> Configuration:
+    """All tokens drafted, those verified of which this is the least chance; 0: all."""
+    return Configuration(method=TOKEN, k2=8, knobs={"least": least})
+
+
 def rate(configuration: Configuration, batch: int) -> float:
     """Tokens per second of a batch."""
     seconds = WORLD.round_cost(configuration, 1).iteration(batch, batch * CONTEXT)
@@ -46,34 +49,31 @@ def rate(configuration: Configuration, batch: int) -> float:
 
 @pytest.mark.parametrize("batch", [16, 64, 256])
 def test_what_is_chosen_is_at_least_as_fast_as_any_fixed_number(batch: int) -> None:
-    chosen = DEPTHS.adaptive(TOKEN, 1, batch)
+    best = DEPTHS.adaptive(TOKEN, 1, batch)
     fixed = max(rate(Configuration(method=TOKEN, k2=k + 1), batch) for k in DEPTHS.ks(TOKEN))
-    assert chosen is None or rate(chosen, batch) >= fixed * 0.995
+    assert best is None or rate(best, batch) >= fixed * 0.995
 
 
 def test_a_round_costs_what_is_verified_and_drafts_all() -> None:
-    chosen = Configuration(method=TOKEN, k2=8, knobs={"least": 0.3})
-    every = Configuration(method=TOKEN, k2=8)
-    less, more = (WORLD.round_cost(one, 1).iteration(256, 256 * CONTEXT) for one in (chosen, every))
-    rows = [round(WORLD.passes(one).rows, 2) for one in (chosen, every)]
+    both = chosen(), Configuration(method=TOKEN, k2=8)
+    less, more = (WORLD.round_cost(one, 1).iteration(256, 256 * CONTEXT) for one in both)
+    rows = [round(WORLD.passes(one).rows, 2) for one in both]
     target = [WORLD.cost(WANTED.target, 1, rows=n, token=TOKEN) for n in rows]
     alone = [one.iteration(256, 256 * CONTEXT) for one in target]
     assert less < more
     assert more - less == pytest.approx(alone[1] - alone[0], rel=1e-9), "drafting is the same"
-    assert WORLD.passes(chosen).tokens < WORLD.passes(every).tokens
+    assert WORLD.passes(both[0]).tokens < WORLD.passes(both[1]).tokens
 
 
 def test_a_round_that_chooses_reads_prompts_beside_single_tokens_so_that_it_stays_in_graphs() -> None:
     alone = WORLD.cost(WANTED.target, 1, token=TOKEN).reading(64, 512.0)
-    chosen, every = (Configuration(method=TOKEN, k2=8, knobs={"least": least}) for least in (0.3, 0.0))
-    assert WORLD.round_cost(chosen, 1).reading(64, 512.0) == alone
-    assert WORLD.round_cost(every, 1).reading(64, 512.0) != alone
+    assert WORLD.round_cost(chosen(), 1).reading(64, 512.0) == alone
+    assert WORLD.round_cost(chosen(0.0), 1).reading(64, 512.0) != alone
 
 
 def test_choosing_takes_what_was_measured_on_gpus_of_its_maker() -> None:
-    chosen = Configuration(method=TOKEN, k2=8, knobs={"least": 0.3})
     for gpu, factor in (("H100", 1.0), ("MI355X", CHOOSING["AMD"])):
-        cost = World(deployment(block=WANTED.block, gpu=gpu_named(gpu))).round_cost(chosen, 1)
+        cost = World(deployment(block=WANTED.block, gpu=gpu_named(gpu))).round_cost(chosen(), 1)
         assert isinstance(cost, RoundCost)
         unasked = replace(cost, factor=1.0)
         assert cost.iteration(8, 8 * CONTEXT) == pytest.approx(factor * unasked.iteration(8, 8 * CONTEXT), rel=1e-12)
@@ -95,28 +95,17 @@ def test_only_engines_that_adapt_are_planned_to(changed: dict[str, Any], adapts:
     assert found.adaptive == ([TOKEN] if adapts else [])
 
 
-def test_the_command_switches_it_on_and_has_no_table_by_batch() -> None:
-    chosen = Configuration(method=TOKEN, k2=8, knobs={"least": 0.25})
-    found = settings_of(WANTED, chosen, Arrangement(tp=1, replicas=1), sequences=64, schedule=None)
-    (command,) = found.commands
-    words = shlex.split(command)
-    assert json.loads(words[words.index("--speculative-config") + 1]) == {
-        "method": "dspark",
-        "model": "deepseek-ai/dspark_qwen3_8b_block7",
-        "num_speculative_tokens": 7,
-        "draft_sample_method": "probabilistic",
-        "enable_adaptive_verification": True,
-    }
-    assert "adaptive verification needs vLLM 0.28 or later" in found.notes
+def searched(
+    adaptive: Sequence[str], speeds: tuple[float, float], answers: int = 64, before: Best = MappingProxyType({})
+) -> Best:
+    """The best of each kind where a fixed number of tokens and adaptive verification gain so much."""
 
+    def speed(option: Option, _: int) -> float:
+        return 1.0 if option.configuration == PLAIN else speeds[option.configuration.least > 0.0]
 
-def found_with(adaptive: Sequence[str]) -> Considered:
-    place = Arrangement(tp=1, replicas=1)
-    return Considered(plain=[place], tokens={TOKEN: [place]}, adaptive=list(adaptive))
-
-
-def adapted(name: str, split: Split, sequences: int) -> Configuration:
-    return Configuration(method=name, k2=8, knobs={"least": 0.2})
+    place, adapted = Arrangement(tp=1, replicas=1), chosen(0.2)
+    every = Considered(plain=[place], tokens={TOKEN: [place]}, adaptive=list(adaptive))
+    return best_of_each_kind(every, speed, lambda *_: 7, answers, before, lambda *_: adapted)
 
 
 @pytest.mark.parametrize(
@@ -128,34 +117,18 @@ def adapted(name: str, split: Split, sequences: int) -> Configuration:
     ],
 )
 def test_it_is_a_kind_of_its_own_where_it_gains(fixed: float, adaptive: float, kinds: set[str]) -> None:
-    def speed(option: Option, answers: int) -> float:
-        if option.configuration == PLAIN:
-            return 1.0
-        return adaptive if option.configuration.least else fixed
-
-    best = best_of_each_kind(found_with([TOKEN]), speed, lambda *_: 7, 64, adaptive=adapted)
-    assert set(best) == kinds
-    without = best_of_each_kind(found_with([]), speed, lambda *_: 7, 64, adaptive=adapted)
-    assert set(without) == {"autoregressive", TOKEN}
+    assert set(searched([TOKEN], (fixed, adaptive))) == kinds
+    assert set(searched([], (fixed, adaptive))) == {"autoregressive", TOKEN}
 
 
 def test_it_is_looked_at_again_where_fixed_numbers_were_given_up() -> None:
-    def speed(option: Option, answers: int) -> float:
-        if option.configuration == PLAIN:
-            return 1.0
-        return 1.3 if option.configuration.least else 0.7
-
-    few = best_of_each_kind(found_with([TOKEN]), speed, lambda *_: 7, 64, adaptive=adapted)
-    many = best_of_each_kind(found_with([TOKEN]), speed, lambda *_: 7, 128, few, adaptive=adapted)
+    few = searched([TOKEN], (0.7, 1.3))
+    many = searched([TOKEN], (0.7, 1.3), 128, few)
     assert set(many) == {"autoregressive", f"{TOKEN} adaptive"}
 
 
-@pytest.fixture(scope="module")
-def planned() -> NamesPlan:
-    return plan_loads(WANTED, [Load(concurrency=64)], Limits(), [TOKEN])
-
-
-def test_a_plan_says_what_the_policy_is_worth(planned: NamesPlan) -> None:
+def test_a_plan_says_what_the_policy_is_worth() -> None:
+    planned = plan_loads(WANTED, [Load(concurrency=64)], Limits(), [TOKEN])
     ((_, many),) = planned.loads
     best = many[0]
     assert best.option.configuration.least > 0.0
