@@ -212,7 +212,7 @@ def test_states_have_the_kind_and_the_format_that_the_file_says() -> None:
 
 def test_indexes_are_shared_where_the_file_says_it() -> None:
     layers = shape_of("zai-org/GLM-5.2").shape.layers
-    assert sum(group.count for group in layers if group.attention.selection.heads) == 21  # type: ignore[union-attr]
+    assert sum(group.count for group in layers if group.attention.selection.heads) == 21
     assert {latent.selection.heads for latent in mixers("zai-org/GLM-5", LatentAttention)} == {32}
 
 
@@ -248,7 +248,7 @@ def test_layers_for_further_tokens_attend_and_compress_nothing(
     shape = draft_head(shape_of(name), "mtp").shape
     (layer,) = shape.layers
     assert (type(layer.attention), type(layer.feed_forward)) == (mixer, forward)
-    assert layer.attention.window == window  # type: ignore[union-attr]
+    assert layer.attention.window == window
     if isinstance(layer.attention, CompressedAttention):
         assert (layer.attention.ratio, layer.attention.selection) == (0, None)
     if name == MIMO:

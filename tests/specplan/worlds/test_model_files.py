@@ -56,78 +56,61 @@ def test_what_a_file_leaves_out_is_filled_in_as_transformers_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "windows"),
+    ("model_type", "fields", "windows"),
     [
-        ({"model_type": "mistral", "sliding_window": 4096}, {4096: 32}),
-        ({"model_type": "mistral", "sliding_window": None}, {None: 32}),
-        ({"model_type": "qwen2", "sliding_window": 4096, "use_sliding_window": False}, {None: 32}),
+        ("mistral", {"sliding_window": 4096}, {4096: 32}),
+        ("mistral", {"sliding_window": None}, {None: 32}),
+        ("qwen2", {"sliding_window": 4096, "use_sliding_window": False}, {None: 32}),
+        ("qwen2", {"sliding_window": 4096, "use_sliding_window": True, "max_window_layers": 28}, {None: 28, 4096: 4}),
+        ("gemma2", {"sliding_window": 4096}, {4096: 16, None: 16}),
+        ("exaone4", {"sliding_window": 4096, "sliding_window_pattern": "LLLG"}, {4096: 24, None: 8}),
         (
-            {"model_type": "qwen2", "sliding_window": 4096, "use_sliding_window": True, "max_window_layers": 28},
-            {None: 28, 4096: 4},
-        ),
-        ({"model_type": "gemma2", "sliding_window": 4096}, {4096: 16, None: 16}),
-        ({"model_type": "exaone4", "sliding_window": 4096, "sliding_window_pattern": "LLLG"}, {4096: 24, None: 8}),
-        (
-            {"model_type": "olmo3", "sliding_window": 64, "layer_types": ["sliding_attention", "full_attention"] * 16},
+            "olmo3",
+            {"sliding_window": 64, "layer_types": ["sliding_attention", "full_attention"] * 16},
             {64: 16, None: 16},
         ),
     ],
 )
-def test_windows(changed: dict[str, Any], windows: dict[int | None, int]) -> None:
-    groups = facts(LLAMA, **changed).shape.layers
+def test_windows(model_type: str, fields: dict[str, Any], windows: dict[int | None, int]) -> None:
+    groups = facts(LLAMA, model_type=model_type, **fields).shape.layers
     assert {group.attention.window: group.count for group in groups} == windows
 
 
 MIXTURE = {**LLAMA, "num_experts_per_tok": 8, "moe_intermediate_size": 768}
 
 
+def experts(count: int, **more: int) -> Experts:
+    """So many experts of such a mixture."""
+    return Experts(**{"count": count, "per_token": 8, "intermediate": 768, **more})
+
+
 @pytest.mark.parametrize(
-    ("changed", "experts", "n_dense"),
+    ("model_type", "fields", "expected", "n_dense"),
     [
-        ({"model_type": "qwen3_moe", "num_experts": 128}, Experts(count=128, per_token=8, intermediate=768), 0),
+        ("qwen3_moe", {"num_experts": 128}, experts(128), 0),
+        ("qwen3_moe", {"num_experts": 128, "decoder_sparse_step": 2, "mlp_only_layers": [1]}, experts(128), 17),
+        ("qwen2_moe", {"num_experts": 60, "shared_expert_intermediate_size": 5632}, experts(60, shared=5632), 0),
+        ("mixtral", {"num_local_experts": 8}, experts(8, intermediate=14336), 0),
         (
-            {"model_type": "qwen3_moe", "num_experts": 128, "decoder_sparse_step": 2, "mlp_only_layers": [1]},
-            Experts(count=128, per_token=8, intermediate=768),
-            17,
-        ),
-        (
-            {"model_type": "qwen2_moe", "num_experts": 60, "shared_expert_intermediate_size": 5632},
-            Experts(count=60, per_token=8, intermediate=768, shared=5632),
-            0,
-        ),
-        (
-            {"model_type": "glm4_moe", "n_routed_experts": 160, "n_shared_experts": 2, "first_k_dense_replace": 3},
-            Experts(count=160, per_token=8, intermediate=768, shared=1536),
-            3,
-        ),
-        ({"model_type": "mixtral", "num_local_experts": 8}, Experts(count=8, per_token=8, intermediate=14336), 0),
-        (
-            {
-                "model_type": "ernie4_5_moe",
-                "moe_num_experts": 64,
-                "moe_layer_start_index": 2,
-                "moe_layer_end_index": -1,
-            },
-            Experts(count=64, per_token=8, intermediate=768),
+            "ernie4_5_moe",
+            {"moe_num_experts": 64, "moe_layer_start_index": 2, "moe_layer_end_index": -1},
+            experts(64),
             2,
         ),
+        ("hunyuan_v1_moe", {"num_experts": 64, "num_shared_expert": [1] * 32}, experts(64, shared=768), 0),
         (
-            {"model_type": "hunyuan_v1_moe", "num_experts": 64, "num_shared_expert": [1] * 32},
-            Experts(count=64, per_token=8, intermediate=768, shared=768),
-            0,
+            "glm4_moe",
+            {"n_routed_experts": 160, "n_shared_experts": 2, "first_k_dense_replace": 3},
+            experts(160, shared=1536),
+            3,
         ),
+        ("glm4_moe", {"n_routed_experts": 16, "mlp_layer_types": ["dense"] * 2 + ["sparse"] * 30}, experts(16), 2),
     ],
 )
-def test_experts(changed: dict[str, Any], experts: Experts, n_dense: int) -> None:
-    groups = facts(MIXTURE, **changed).shape.layers
-    assert [group.feed_forward for group in groups if isinstance(group.feed_forward, Experts)] == [experts]
+def test_experts(model_type: str, fields: dict[str, Any], expected: Experts, n_dense: int) -> None:
+    groups = facts(MIXTURE, model_type=model_type, **fields).shape.layers
+    assert [group.feed_forward for group in groups if isinstance(group.feed_forward, Experts)] == [expected]
     assert sum(group.count for group in groups if isinstance(group.feed_forward, Dense)) == n_dense
-
-
-def test_layers_told_one_by_one() -> None:
-    kinds = ["dense"] * 2 + ["sparse"] * 30  # as transformers 5 writes them
-    groups = facts(MIXTURE, model_type="glm4_moe", n_routed_experts=16, mlp_layer_types=kinds).shape.layers
-    assert [(group.count, isinstance(group.feed_forward, Experts)) for group in groups] == [(2, False), (30, True)]
 
 
 def test_first_revisions_of_minimax_m2() -> None:
@@ -186,6 +169,7 @@ BY_MODULE = {
             {"quant_method": "fbgemm_fp8", "modules_to_not_convert": layers(QUERIES, *ALL)},
             Precision(weights="fp8", attention="bf16"),
         ),
+        # spared in the first layer and the last only
         ({"quant_method": "fp8", "modules_to_not_convert": layers(QUERIES, 0, 31)}, Precision(weights="fp8")),
         (grouped(stored(4, "float", group_size=16)), Precision(weights="nvfp4")),
         (
@@ -196,6 +180,7 @@ BY_MODULE = {
             ),
             Precision(weights="fp8", attention="fp8", experts="mxfp4"),
         ),
+        # four bits that are multiplied in eight
         (
             grouped({**stored(4, "int", group_size=128), "input_activations": {"num_bits": 8, "type": "float"}}),
             Precision(weights="int4"),
@@ -209,7 +194,11 @@ BY_MODULE = {
             quark(FP8, layer_quant_config={"*.mlp.*": {"weight": {"dtype": "fp4_e2m1", "qscheme": "per_group"}}}),
             Precision(weights="mxfp4", attention="fp8", experts="mxfp4"),
         ),
+        # of two stages the last is stored
         (quark([{"dtype": "fp8_e4m3"}, {"dtype": "int4"}]), Precision(weights="int4")),
+        (quark({"dtype": "int8"}), Precision(weights="int8")),
+        ({"quant_method": "quark"}, Precision()),
+        # what mixes tokens has another name in half of the layers
         (
             {
                 **MODELOPT,
@@ -237,15 +226,7 @@ BY_MODULE = {
             Precision(weights="bf16", attention="fp8", experts="int4-group32", cache="fp8"),
         ),
     ],
-    ids=[
-        "fp8", "modelopt", "all layers spared", "first and last layer spared",
-        "nvfp4 in groups", "groups of two formats",
-        "four bits that are multiplied in eight", "w4afp8", "quark", "quark by layers",
-        "two stages, the last is stored", "half of the layers by other names",
-        "shared experts spared", "experts of their own", "stored in mxfp4",
-        "hf_quant_config", "module by module",
-    ],
-)  # fmt: skip
+)
 def test_formats_of_published_weights(quantisation: dict[str, Any], precision: Precision) -> None:
     """Beside those of well-known copies, see `test_known_models`."""
     assert facts(LLAMA, quantization_config=quantisation).precision == precision

@@ -66,8 +66,8 @@ FIRST: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, bool]]] = {
     ),
     "vLLM makes fp8": (
         {"target": in_formats(QWEN, weights="fp8", cache="fp8")},
-        {"served": QWEN, "--quantization": "fp8", "--kv-cache-dtype": "fp8"},
-        {"is published in": False},
+        {"served": QWEN, "--quantization": "fp8", "--kv-cache-dtype": "fp8", SPECULATIVE: None},
+        {"is published in": False, "copies: deal the answers out": False},
     ),
     **{
         f"it makes no {weights} of {name}": (
