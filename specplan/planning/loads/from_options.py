@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from specplan.planning.loads.options import Option
     from specplan.worlds.drafters.finding import HeadFound
     from specplan.worlds.drafters.known_acceptance import KnownAcceptance
+    from specplan.worlds.model_files import ModelFacts
     from specplan.worlds.request import Limits, Load
     from specplan.worlds.running.settings import Settings
     from theory.hardware.gpu_records import Gpu
@@ -204,8 +205,8 @@ def _with_drafters(
     target = made.target
     chains, blocks = ([name for name in heads if (name in BLOCK_DRAFTERS) == of_block] for of_block in (False, True))
     heads_known, blocks_known = find_head(target.facts, chains), find_block(target.facts, blocks)
-    head = _chosen(heads_known if "eagle" in methods else None, _head, "eagle", target, options)
-    block = _chosen(blocks_known if "block-drafter" in methods else None, _block, "block", target, options)
+    head = _chosen(heads_known if "eagle" in methods else None, head_named, "eagle", target, options)
+    block = _chosen(blocks_known if "block-drafter" in methods else None, _block_named, "block", target, options)
     kinds = [kind(one) for kind, one in ((head_kind, head), (block_kind, block)) if one is not None]
     for wanted, option in ((chains, "eagle"), (blocks, "block")):
         if wanted and not set(wanted) & set(kinds):
@@ -231,19 +232,17 @@ def _with_drafters(
 
 def _chosen(
     known: HeadFound | None,
-    by_name: Callable[[str, ServedModel, str | None], ServedModel],
+    by_name: Callable[[str, ModelFacts], ModelFacts],
     option: str,
     target: ServedModel,
     options: Mapping[str, Any],
 ) -> ServedModel | None:
     """The head or block drafter that an option names, else the one known for the target."""
+    facts = None if known is None else known.facts
     if options[option]:
-        named = by_name(options[option], target, options["cache"])
-        check_head(target.facts, named.facts, option)
-        return named
-    if known is None or known.facts is None:
-        return None
-    return ServedModel.published(known.facts)
+        facts = by_name(options[option], target.facts)
+        check_head(target.facts, facts, option)
+    return None if facts is None else ServedModel.published(facts, options["cache"])
 
 
 def _k(typed: int | str | None, methods: Sequence[str]) -> int | Schedule | None:
@@ -280,16 +279,10 @@ def _usual_cache(target: ServedModel, gpu: Gpu) -> ServedModel:
     return replace(target, precision=replace(target.precision, cache="fp8"))
 
 
-def _head(name: str, target: ServedModel, cache: str | None) -> ServedModel:
-    """An EAGLE head by its name, or one of the usual size."""
-    return ServedModel.published(head_named(name, target.facts), cache)
-
-
-def _block(name: str, target: ServedModel, cache: str | None) -> ServedModel:
+def _block_named(name: str, target: ModelFacts) -> ModelFacts:
     """A block drafter by its name, or one of the usual size."""
     usual = [kind for kind in BLOCK_DRAFTERS if kind == name.strip().lower()]
-    facts = block_drafter(target.facts, usual[0]) if usual else find_block(target.facts, named=name).facts
-    return _model(name, None, cache) if facts is None else ServedModel.published(facts)
+    return block_drafter(target, usual[0]) if usual else find_block(target, named=name).facts or shape_of(name)
 
 
 def _fewest(deployment: Deployment, least: int) -> Deployment:
