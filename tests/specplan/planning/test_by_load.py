@@ -12,12 +12,10 @@ from openai_server import Planted
 from virtual_loops import gain, loaded, profile_of
 
 import specplan as sp
-from calibrate.record.library import bundled
 from calibrate.replay.trials import Trials
 from sim.configuration import PLAIN, Configuration
 from specplan.planning.loads.from_profile import FromProfile
-from specplan.planning.loads.load_plan import LoadRow, row_at
-from specplan.planning.predict import Predictor
+from specplan.planning.loads.load_plan import LoadRow
 
 PASSES = Planted(iteration_s=0.016, sequence_s=0.0006, prefill_token_s=2e-5)
 LAWS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -106,14 +104,3 @@ def test_imposed_acceptance_leaves_the_cost_of_passes_in_question(k2: int) -> No
         record = loaded(fast, load, 60.0, list(map(sum, steps)))
         found = simulated.run(drafting, load).throughputs(4)
         assert sum(found) / len(found) == pytest.approx(record.tokens / record.seconds, rel=0.05), load
-
-
-def test_gains_by_load_are_near_those_measured_on_an_h100() -> None:
-    """Decoding time per token of plain decoding over that with 3 drafted tokens, whole answers in closed loops."""
-    measured = {1: 2.32, 2: 2.22, 4: 1.89, 8: 1.87}
-    predictor = Predictor(bundled("h100-vllm-servers"), uncertainty=False)
-    drafting = Configuration(method="draft-model", k2=4)
-    simulator = FromProfile(predictor.trials, [predictor.predict(drafting)])
-    option = simulator.option(drafting)
-    planned = {n: row_at(simulator, option, simulator.plain, n).gain.value for n in measured}
-    assert planned == pytest.approx(measured, rel=0.12)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refused
 
@@ -316,6 +316,7 @@ JSON = st.recursive(
 KEYS = [*MIXTURE, "head_dim", "layer_types", "sliding_window", "quantization_config", "num_experts", "rope_scaling"]
 
 
+@settings(max_examples=50)
 @given(
     st.dictionaries(st.sampled_from(KEYS), JSON, max_size=4),
     st.sampled_from(["llama", "qwen3_moe", "gemma3_text", "deepseek_v3", "llama4_text", "ernie4_5_moe"]),

@@ -192,7 +192,8 @@ def test_the_first_screen_says_which_gpus_idle_and_at_which_loads_answers_wait()
 
 def test_one_k_is_compared_where_its_method_is_best() -> None:
     """The block drafter leaves too little cache for four answers: a head is best there, of which its k says nothing."""
-    found = plan_models("Qwen/Qwen3-8B", gpu="RTX 4090", concurrency=[1, 4], no_curve=True)
+    both = {"methods": ["dspark", "eagle3"], "no_curve": True}
+    found = plan_models("Qwen/Qwen3-8B", gpu="RTX 4090", concurrency=[1, 4], **both)
     first, second = (rows[0].option.configuration for _, rows in found.plan.loads)
     assert first.token != second.token
     assert "Simpler" not in found.text()

@@ -18,7 +18,7 @@ from specplan.planning.sweeping.backends import Backend
 from specplan.planning.sweeping.evaluate import evaluated
 from specplan.planning.sweeping.grid import Grid, read_grid
 from specplan.planning.sweeping.picture import draw_heat, draw_regions, winners
-from specplan.planning.sweeping.sweep import read_rows, run_sweep
+from specplan.planning.sweeping.sweep import Row, read_rows, run_sweep, write_rows
 from theory.errors import ParameterError, SchemaError
 from theory.speedup import f_async, f_sync
 
@@ -37,11 +37,22 @@ alpha1 = {from = 0.3, to = 0.9, points = 4}
 """
 
 
-@pytest.fixture
-def grid(tmp_path: Path) -> Grid:
-    path = tmp_path / "grid.toml"
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Grid:
+    path = tmp_path_factory.mktemp("grid") / "grid.toml"
     path.write_text(TEXT, encoding="utf-8")
     return read_grid(path)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("table") / "one.csv"
+
+
+@pytest.fixture(scope="module")
+def rows(grid: Grid, table: Path) -> list[Row]:
+    """The grid, swept by one process into the table."""
+    return run_sweep(grid, table)
 
 
 def test_points_that_differ_in_a_knob_their_method_lacks_are_one(grid: Grid) -> None:
@@ -49,15 +60,15 @@ def test_points_that_differ_in_a_knob_their_method_lacks_are_one(grid: Grid) -> 
     assert len(grid.points()) == 2 * 2 * 4 + 4
 
 
-def test_a_point_is_worth_the_same_alone(grid: Grid, tmp_path: Path) -> None:
+def test_a_point_is_worth_the_same_alone(grid: Grid, table: Path, rows: list[Row], tmp_path: Path) -> None:
     """Seeds come from the point, not from the order."""
-    rows = run_sweep(grid, tmp_path / "out.parquet")
     points = grid.points()
     for i in (13, 2, 19):
         assert evaluated(points[i], grid, None) == rows[i]
+    write_rows(rows, tmp_path / "out.parquet")
     written = read_rows(tmp_path / "out.parquet")
     assert written == [{**dict.fromkeys(written[0]), **row} for row in rows]
-    assert not (tmp_path / "out.parquet.part").exists()
+    assert list(table.parent.iterdir()) == [table], "no journal is left"
 
 
 @pytest.mark.parametrize(
@@ -69,16 +80,15 @@ def test_a_point_is_worth_the_same_alone(grid: Grid, tmp_path: Path) -> None:
     ],
 )
 def test_results_do_not_depend_on_where_points_run(
-    grid: Grid, tmp_path: Path, backend: Backend, client: str, workers: int
+    grid: Grid, table: Path, rows: list[Row], tmp_path: Path, backend: Backend, client: str, workers: int
 ) -> None:
     module = pytest.importorskip(client)
-    alone = run_sweep(grid, tmp_path / "one.csv")
-    assert run_sweep(grid, tmp_path / "two.csv", backend=backend, workers=workers) == alone
+    assert run_sweep(grid, tmp_path / "two.csv", backend=backend, workers=workers) == rows
     if backend == "dask":
         with module.LocalCluster(n_workers=1, dashboard_address=None, host="127.0.0.1") as running:
             there = running.scheduler_address
-            assert run_sweep(grid, tmp_path / "two.csv", backend=backend, cluster=there) == alone
-    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
+            assert run_sweep(grid, tmp_path / "two.csv", backend=backend, cluster=there) == rows
+    assert table.read_bytes() == (tmp_path / "two.csv").read_bytes()
 
 
 @pytest.mark.slow
@@ -161,8 +171,7 @@ def test_a_sweep_of_which_every_point_fails_is_a_failure_that_leaves_nothing(
     assert "1 of 2 points have no speedup" in out
 
 
-def test_pictures_of_a_table_that_is_one(grid: Grid, tmp_path: Path) -> None:
-    rows = run_sweep(grid, tmp_path / "out.csv")
+def test_pictures_of_a_table_that_is_one(rows: list[Row], tmp_path: Path) -> None:
     draw_heat(rows, tmp_path / "heat.png", "k1", "alpha1", "lr-async")
     draw_regions(rows, tmp_path / "regions.svg", "alpha1", "judge")
     assert (tmp_path / "heat.png").stat().st_size > 5000
