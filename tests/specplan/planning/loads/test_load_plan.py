@@ -21,7 +21,7 @@ from sim.serving.arrivals import Arrivals
 from specplan.output import SCREEN
 from specplan.planning.loads.from_options import settings_for
 from specplan.planning.loads.limits import LIMITS
-from specplan.planning.loads.load_plan import LoadRow, NamesPlan, plan_loads
+from specplan.planning.loads.load_plan import NamesPlan, plan_loads
 from specplan.planning.loads.options import Budget, pays
 from specplan.planning.loads.statements import schedule_of
 from specplan.show.loads.results import LoadsPlan, plan_as_json, row_as_json
@@ -38,10 +38,6 @@ NAMES = ("--target", "Qwen/Qwen3-8B", "--context", "900", "--answer-tokens", "40
 def found() -> NamesPlan:
     loads = [Load(concurrency=1), Load(concurrency=6), Load(rate=0.5)]
     return plan_loads(WANTED, loads, Limits(), METHODS)
-
-
-def rows(found: NamesPlan, place: int) -> dict[str, LoadRow]:
-    return {row.option.kind: row for row in found.loads[place][1]}
 
 
 def test_plain_decoding_is_the_measure_and_intervals_hold_the_gains(found: NamesPlan) -> None:
