@@ -315,12 +315,11 @@ test_contradictions_are_one_line = refused(
 
 
 @pytest.mark.parametrize("name", sorted(ConfigFields.model_fields.keys() - {"moe_layer_end_index"}))
-@pytest.mark.parametrize("value", [-1, [-1]])
-def test_no_field_takes_a_negative_number(name: str, value: object) -> None:
+def test_no_field_takes_a_negative_number(name: str) -> None:
     """But the end of a range of layers, which counts from behind."""
     alias: Any = ConfigFields.model_fields[name].validation_alias
     key = name if alias is None else alias.choices[0]
-    with pytest.raises(ValidationError, match=key):
-        ConfigFields(
-            **{"hidden_size": 8, "vocab_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, key: value}
-        )
+    least = {"hidden_size": 8, "vocab_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    for value in (-1, [-1]):
+        with pytest.raises(ValidationError, match=key):
+            ConfigFields(**{**least, key: value})
