@@ -238,8 +238,8 @@ def _predicted(published: Published) -> Iterator[tuple[int, Speeds]]:
     given = [] if published.per_round is None else [f"dspark={published.per_round}/round@{told}"]
     engine = engine_named(published.engine)
     deployment = Deployment(
-        target=ServedModel(facts=target, precision=target.precision),
-        block=ServedModel(facts=block, precision=block.precision),
+        target=ServedModel.published(target),
+        block=ServedModel.published(block),
         gpu=gpu_named(published.gpu),
         gpus=published.gpus,
         engine=replace(engine, graphed_rows=published.graphs or engine.graphed_rows),

@@ -66,8 +66,7 @@ def rows() -> list[tuple[str, float, float, float]]:
 
 
 def _served(name: str) -> ServedModel:
-    facts = shape_of(name)
-    return ServedModel(facts=facts, precision=facts.precision)
+    return ServedModel.published(shape_of(name))
 
 
 def _speedup(deployment: Deployment, configuration: Configuration) -> float:

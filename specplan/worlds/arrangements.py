@@ -139,7 +139,7 @@ def parallel_of(model: ServedModel, split: Split) -> Parallel:
     >>> from specplan.worlds.model_files import shape_of
     >>> from specplan.worlds.request import ServedModel
     >>> facts = shape_of("Qwen/Qwen3-235B-A22B-FP8")  # experts of 1536 columns: 192 on each of 8 GPUs
-    >>> model = ServedModel(facts=facts, precision=facts.precision)
+    >>> model = ServedModel.published(facts)
     >>> parallel_of(model, 4), parallel_of(model, 8)
     (Parallel(tp=4, dp=1, ep=1, pp=1), Parallel(tp=8, dp=1, ep=8, pp=1))
     """

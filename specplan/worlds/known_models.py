@@ -62,7 +62,6 @@ _ORGANISATION: Final = re.compile(r"(?<=/)[^/_]+_")
 """What stands before the name in copies that are named after both, as ``bartowski/Qwen_Qwen3-8B-GGUF``."""
 _NVIDIA: Final = {"kv_cache_quant_algo": "FP8"}
 """What NVIDIA's quantised checkpoints say besides (``hf_quant_config.json``): their cache is in fp8."""
-_BLOCK_FP8: Final[Mapping[str, Any]] = {"quant_method": "fp8", "weight_block_size": [128, 128]}
 _BLOCK_PUBLISHERS: Final = ("qwen",)
 """Organisations whose ``-FP8`` weights have scales per block of 128 x 128 instead of per tensor or channel."""
 
@@ -72,8 +71,9 @@ class KnownModel(Record):
 
     names: list[str] = Field(min_length=1)
     """On the hub, the usual one first; all have the same sizes."""
-    n_parameters: AtLeastOne | None = None
-    """As published, of the language part; None: not published, or not modelled."""
+    n_parameters: AtLeastOne | tuple[AtLeastOne, AtLeastOne] | None = None
+    """Of the language part: as published, or the least and the most that a rounded count allows; None: not published,
+    or not modelled."""
     config: dict[str, Any]
 
 
@@ -133,7 +133,7 @@ def known_config(name: str) -> tuple[str, dict[str, Any]]:
             if asked.startswith("nvidia/") and quantisation:
                 said = {**quantisation, **_NVIDIA}
             elif ending == "-fp8" and known.lower().split("/")[0] in _BLOCK_PUBLISHERS:
-                said = _BLOCK_FP8
+                said = _SUFFIXES["-fp8-block"]
             if said:  # of modules that the publisher spares, others spare the same
                 config["quantization_config"] = {"ignore": published.get("ignore", []), **said}
             others = whose and whose.lower() != known.lower().partition("/")[0]

@@ -218,18 +218,11 @@ def block_drafter(
     sizes : of its blocks; None: the usual ones.
     further_layers : layers of the target's checkpoint that are the drafter; 0: it has weights of its own.
     """
-    usual = f"the usual size for {target.name}"
-    return ModelFacts(
-        name=name or f"{target.name} ({method} drafter)",
-        shape=usual_block(target.shape, further_layers=further_layers, experts=target.drafting_experts),
-        precision=target.precision if further_layers else Precision(cache=target.precision.cache),
-        max_context=target.max_context,
-        architecture=method,
-        source=f"published; its sizes are not in the table of known models, so those of {usual}" if name else usual,
-        block=sizes or usual_sizes(method),
-        in_target=further_layers > 0,
-        notes=("embeddings shared with the target",),
-    )
+    shape = usual_block(target.shape, further_layers=further_layers, experts=target.drafting_experts)
+    usual = _usual(target, method, "drafter", shape, in_target=further_layers > 0)
+    sized = replace(usual, block=sizes or usual_sizes(method))
+    source = f"published; its sizes are not in the table of known models, so those of {usual.source}"
+    return replace(sized, name=name, source=source) if name else sized
 
 
 def draft_head(target: ModelFacts, method: str) -> ModelFacts:
@@ -256,14 +249,19 @@ def draft_head(target: ModelFacts, method: str) -> ModelFacts:
         head = usual_head(shape, method)
     else:
         raise ParameterError("method", method, "must be one of eagle, eagle3, mtp")
+    return _usual(target, method, "head", head, in_target=method == "mtp")
+
+
+def _usual(target: ModelFacts, method: str, what: str, shape: Shape, *, in_target: bool) -> ModelFacts:
+    """A drafter of the usual size: layers of the target's checkpoint, or weights of its own."""
     return ModelFacts(
-        name=f"{target.name} ({method} head)",
-        shape=head,
-        precision=target.precision if method == "mtp" else Precision(cache=target.precision.cache),
+        name=f"{target.name} ({method} {what})",
+        shape=shape,
+        precision=target.precision if in_target else Precision(cache=target.precision.cache),
         max_context=target.max_context,
         architecture=method,
         source=f"the usual size for {target.name}",
-        in_target=method == "mtp",
+        in_target=in_target,
         notes=("embeddings shared with the target",),
     )
 

@@ -41,7 +41,6 @@ __all__ = [
     "step_prior",
     "step_prior_from",
     "token_curves",
-    "token_prior",
 ]
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -97,7 +96,7 @@ class TokenCurves:
         return at_length(self.worlds[:, :k], self.drafted, k, self.slopes)
 
     def tokens(self, k2: int) -> Prior:
-        """Return the prior of tokens per round, for up to k2 - 1 drafted ones.
+        """Return what to expect of the tokens that a round commits, k2 at most: one more than are drafted.
 
         Raises
         ------
@@ -109,33 +108,22 @@ class TokenCurves:
         return _prior(lengths, self.source)
 
 
-def token_prior(method: str, k2: int, domain: str | None = None) -> Prior:
-    """Return what to expect of the tokens that a round commits.
-
-    Parameters
-    ----------
-    method : ``eagle3``, ``eagle``, ``mtp``, ``dflash``, ``dspark``, ``draft-model`` or ``prompt-lookup``.
-    k2 : tokens that a target pass commits at most: one more than are drafted.
-    domain : a data set or a kind of text (`DOMAIN_OF`); None: unknown.
-
-    Raises
-    ------
-    ParameterError : an unknown method or domain, or k2 out of range.
-
-    >>> prior = token_prior("eagle3", 4, "code")
-    >>> 1.0 < prior.low < prior.value < prior.high < 4.0
-    True
-    """
-    return token_curves(method, domain).tokens(k2)
-
-
 @cache
 def token_curves(method: str, domain: str | None = None) -> TokenCurves:
     """Return the worlds of a method that drafts tokens, each of one curve for all k2.
 
+    Parameters
+    ----------
+    method : ``eagle3``, ``eagle``, ``mtp``, ``dflash``, ``dspark``, ``draft-model`` or ``prompt-lookup``.
+    domain : a data set or a kind of text (`DOMAIN_OF`); None: unknown.
+
     Raises
     ------
-    ParameterError : as `token_prior`.
+    ParameterError : an unknown method or domain.
+
+    >>> prior = token_curves("eagle3", "code").tokens(4)
+    >>> 1.0 < prior.low < prior.value < prior.high < 4.0
+    True
     """
     return curves_from(constants(), method, domain)
 
@@ -145,7 +133,7 @@ def curves_from(fitted: PriorConstants, method: str, domain: str | None) -> Toke
 
     Raises
     ------
-    ParameterError : as `token_prior`.
+    ParameterError : as `token_curves`.
     """
     kind = None if domain is None else kind_of(domain)
     chosen = choice("method", method, (*fitted.token, "prompt-lookup"))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from calibrate.token_acceptance.schedule import Schedule
 from specplan.worlds.memory import ENGINE_SHARE
@@ -38,6 +38,12 @@ class ServedModel:
 
     facts: ModelFacts
     precision: Precision
+
+    @classmethod
+    def published(cls, facts: ModelFacts, cache: str | None = None) -> Self:
+        """Return a model in the formats that it is published in; ``cache``: of keys and values, where it is another."""
+        precision = facts.precision if cache is None else replace(facts.precision, cache=cache)
+        return cls(facts=facts, precision=precision)
 
     @property
     def name(self) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sim.serving.arrivals import Arrivals
     from specplan.worlds.request import Deployment
 
-__all__ = ["LONGEST", "SLACK", "Drawn", "Sizes", "Traced", "longest_answer"]
+__all__ = ["LONGEST", "MIDPOINTS", "SLACK", "Drawn", "Sizes", "Traced", "longest_answer"]
 
 SLACK: Final = 256
 """Tokens beyond its context for which an engine has room where a single answer fits: a block, and the next tokens."""
@@ -33,7 +33,8 @@ _STRATA: Final = 16
 _LEAST_SHARE: Final = 1e-12
 _MOST_UNCUT: Final = 1e3
 _HALVINGS: Final = 40
-_MIDPOINTS: Final = np.array([NormalDist().inv_cdf((i + 0.5) / 1000) for i in range(1000)])
+MIDPOINTS: Final = np.array([NormalDist().inv_cdf((i + 0.5) / 1000) for i in range(1000)])
+"""Scores at the middles of a thousand equal parts of a normal distribution."""
 
 
 class Sizes(Protocol):
@@ -117,4 +118,4 @@ def _uncut_mean(mean: int, spread: float, longest: int) -> float:
 
 def _cut(uncut_mean: float, spread: float, longest: int) -> NDArray[np.floating[Any]]:
     """Lengths at the midpoints of a thousand quantiles, cut at the longest, tokens, shape (1000,)."""
-    return np.minimum(Lognormal(mean=uncut_mean, cv=spread).whole(_MIDPOINTS.copy()), longest)
+    return np.minimum(Lognormal(mean=uncut_mean, cv=spread).whole(MIDPOINTS.copy()), longest)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from statistics import NormalDist
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -33,7 +32,7 @@ from specplan.worlds.configs.blocks import CHAINED_RANK
 from specplan.worlds.costs import CLIENT_S, REQUEST_S, WORD_S, Contexts, MixedCost, ModelCost, RoundCost
 from specplan.worlds.drafters.naming import drafter_name, drafting_model
 from specplan.worlds.measured_operators import with_operators
-from specplan.worlds.sizes import Drawn, Sizes, longest_answer
+from specplan.worlds.sizes import MIDPOINTS, Drawn, Sizes, longest_answer
 from theory.adaptive.verification import CHOOSING, Verified, verified
 from theory.hardware.passes import PassModel
 from theory.hardware.rounds import Round, head_round, model_round
@@ -241,8 +240,7 @@ class World:
     @cached_property
     def _mean_step(self) -> float:
         """Mean tokens of a step, cut ones as they are cut: by the midpoints of a thousand quantiles."""
-        z = np.array([NormalDist().inv_cdf((i + 0.5) / 1000) for i in range(1000)])
-        return float(np.minimum(self._step.at(z), ASSUMED.step_limit).mean())
+        return float(np.minimum(self._step.at(MIDPOINTS.copy()), ASSUMED.step_limit).mean())
 
     @cached_property
     def _steps(self) -> SyntheticBehaviour:

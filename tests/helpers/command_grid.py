@@ -49,8 +49,8 @@ def served(target: str, gpu: str, version: str, gpus: int = 8) -> Deployment:
     head, block, draft = find_head(facts).facts, find_block(facts).facts, family_draft(facts)
     return deployment(
         target=target,
-        head=None if head is None else ServedModel(facts=head, precision=head.precision),
-        block=None if block is None else ServedModel(facts=block, precision=block.precision),
+        head=None if head is None else ServedModel.published(head),
+        block=None if block is None else ServedModel.published(block),
         draft=draft,
         gpu=gpu_named(gpu),
         gpus=gpus,

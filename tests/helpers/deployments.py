@@ -15,22 +15,19 @@ from theory.hardware.gpus import gpu_named
 @cache
 def model(name: str) -> ServedModel:
     """A well-known model in the formats that it is published in."""
-    facts = shape_of(name)
-    return ServedModel(facts=facts, precision=facts.precision)
+    return ServedModel.published(shape_of(name))
 
 
 @cache
 def head_of(name: str) -> ServedModel:
     """An EAGLE head of the usual size for a model."""
-    facts = draft_head(model(name).facts, "eagle3")
-    return ServedModel(facts=facts, precision=facts.precision)
+    return ServedModel.published(draft_head(model(name).facts, "eagle3"))
 
 
 @cache
 def own_layers(name: str) -> ServedModel:
     """The layers for further tokens of a model that has them."""
-    facts = draft_head(model(name).facts, "mtp")
-    return ServedModel(facts=facts, precision=facts.precision)
+    return ServedModel.published(draft_head(model(name).facts, "mtp"))
 
 
 @cache
@@ -38,7 +35,7 @@ def block_of(name: str, drafter: str = "") -> ServedModel:
     """The block drafter that is published for a model: the one of a name, or the first."""
     facts = find_block(model(name).facts, named=drafter).facts
     assert facts is not None
-    return ServedModel(facts=facts, precision=facts.precision)
+    return ServedModel.published(facts)
 
 
 def deployment(**changed: Any) -> Deployment:

@@ -13,7 +13,7 @@ from specplan.check.scoreboard.deployments import facts_of
 from specplan.check.scoreboard.rows import Acceptance, Speculated
 from specplan.check.scoreboard.score import Choice, Outcome
 from specplan.worlds.model_files import ModelFacts, draft_head
-from specplan.worlds.priors import Prior, token_prior
+from specplan.worlds.priors import Prior, token_curves
 from theory.errors import ParameterError, SpecplanError
 from theory.hardware.engines import engine_named
 from theory.hardware.gpus import gpu_named
@@ -166,6 +166,6 @@ def accepted_outcome(row: Acceptance | Speculated) -> list[Outcome]:
 def _length_prior(method: str, k2: int, dataset: str) -> Prior:
     """The prior of tokens per round of a data set, or of any where the data set is not known."""
     try:
-        return token_prior(method, k2, dataset)
+        return token_curves(method, dataset).tokens(k2)
     except ParameterError:
-        return token_prior(method, k2)
+        return token_curves(method).tokens(k2)

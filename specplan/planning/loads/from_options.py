@@ -10,19 +10,47 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from calibrate.engines.token_vocabulary import BLOCK_DRAFTERS
+from calibrate.record.json_text import parse_json
+from calibrate.token_acceptance.schedule import Schedule
+from sim.catalogue import choice, method
+from sim.configuration import RULE_NAMES
+from specplan.output import progress
 from specplan.planning.loads.click_options import bounds_of, loads_of
+from specplan.planning.loads.from_names import FromNames, limits_of, sequences_for
+from specplan.planning.loads.load_plan import NamesPlan, Planner, plan_loads
+from specplan.planning.loads.options import Budget, check_named, considered
 from specplan.planning.loads.prices import prices_of
+from specplan.planning.loads.simulating import SpentError, shares_of
+from specplan.planning.loads.statements import schedule_of
+from specplan.worlds.arrangements import splits
+from specplan.worlds.drafters.finding import (
+    check_draft,
+    check_head,
+    family_draft,
+    find_block,
+    find_head,
+    head_named,
+)
+from specplan.worlds.drafters.naming import block_kind, drafters, head_kind, methods_named
+from specplan.worlds.measured_operators import Operators
 from specplan.worlds.memory import MOST_GPUS, MOST_TP
+from specplan.worlds.model_files import block_drafter, shape_of
+from specplan.worlds.prior_constants import DOMAIN_OF
+from specplan.worlds.request import Deployment, Placement, ServedModel
+from specplan.worlds.running.settings import settings_of
+from specplan.worlds.sizes import longest_answer
 from theory.errors import ParameterError
+from theory.hardware.engines import BLACKWELL, engine_named
+from theory.hardware.formats import FORMATS, Precision
+from theory.hardware.gpus import gpu_named
+from theory.hardware.shapes import LatentAttention
 
 if TYPE_CHECKING:
-    from calibrate.token_acceptance.schedule import Schedule
-    from specplan.planning.loads.from_names import FromNames
-    from specplan.planning.loads.load_plan import NamesPlan
-    from specplan.planning.loads.options import Budget, Option
+    from specplan.planning.loads.options import Option
     from specplan.worlds.drafters.finding import HeadFound
     from specplan.worlds.drafters.known_acceptance import KnownAcceptance
-    from specplan.worlds.request import Deployment, Limits, Load, ServedModel
+    from specplan.worlds.model_files import ModelFacts
+    from specplan.worlds.request import Limits, Load
     from specplan.worlds.running.settings import Settings
     from theory.hardware.gpu_records import Gpu
 
@@ -56,12 +84,6 @@ def deployment_plans(options: Mapping[str, Any], names: Sequence[str]) -> Iterat
     ------
     ParameterError : an unknown name, models that do not fit, or options that contradict each other.
     """
-    from specplan.output import progress
-    from specplan.planning.loads.from_names import FromNames
-    from specplan.planning.loads.load_plan import plan_loads
-    from specplan.planning.loads.options import check_named
-    from specplan.worlds.drafters.naming import methods_named
-
     loads = loads_of(options)
     trace = loads[0].trace
     if trace is not None:
@@ -95,9 +117,6 @@ def _refined(simulator: FromNames, loads: Sequence[Load], limits: Limits, second
     The first has all loads by mean values. They are simulated one after the other, by the fewest replications, then by
     as many as are wanted; a load that the end cuts short keeps its row.
     """
-    from specplan.planning.loads.load_plan import NamesPlan, Planner
-    from specplan.planning.loads.simulating import SpentError
-
     ends, simulator.by_means, simulator.slack = time.monotonic() + seconds, True, math.inf
     plan = NamesPlan.of(simulator, loads, limits, guide=(1,))
     plan = replace(plan, rough=tuple(load for load, _ in plan.loads), grid=())
@@ -119,10 +138,6 @@ def _refined(simulator: FromNames, loads: Sequence[Load], limits: Limits, second
 
 
 def _budget(options: Mapping[str, Any]) -> Budget:
-    from sim.catalogue import choice
-    from sim.configuration import RULE_NAMES
-    from specplan.planning.loads.options import Budget
-
     said = {name: options[name] for name in ("max_parallel", "k1_max", "rules") if options.get(name) is not None}
     if "rules" in said:
         said["rules"] = choice("rules", said["rules"], RULE_NAMES)
@@ -130,15 +145,6 @@ def _budget(options: Mapping[str, Any]) -> Budget:
 
 
 def _deployment(options: Mapping[str, Any], methods: Sequence[str], heads: Sequence[str]) -> Deployment:
-    from sim.catalogue import choice
-    from specplan.worlds.arrangements import splits
-    from specplan.worlds.drafters.finding import check_draft
-    from specplan.worlds.measured_operators import Operators
-    from specplan.worlds.prior_constants import DOMAIN_OF
-    from specplan.worlds.request import Deployment, Placement
-    from theory.hardware.engines import engine_named
-    from theory.hardware.gpus import gpu_named
-
     for lonely in ("judge", "alpha1"):
         if options[lonely] is not None and not options["draft"]:
             raise ParameterError(lonely, options[lonely], "needs --draft, whose steps it is about")
@@ -196,14 +202,11 @@ def _with_drafters(
     made: Deployment, options: Mapping[str, Any], methods: Sequence[str], heads: Sequence[str]
 ) -> Deployment:
     """The deployment with the drafters that were named, else with those that exist for the target."""
-    from specplan.worlds.drafters.finding import family_draft, find_block, find_head
-    from specplan.worlds.drafters.naming import block_kind, drafters, head_kind
-
     target = made.target
     chains, blocks = ([name for name in heads if (name in BLOCK_DRAFTERS) == of_block] for of_block in (False, True))
     heads_known, blocks_known = find_head(target.facts, chains), find_block(target.facts, blocks)
-    head = _chosen(heads_known if "eagle" in methods else None, _head, "eagle", target, options)
-    block = _chosen(blocks_known if "block-drafter" in methods else None, _block, "block", target, options)
+    head = _chosen(heads_known if "eagle" in methods else None, head_named, "eagle", target, options)
+    block = _chosen(blocks_known if "block-drafter" in methods else None, _block_named, "block", target, options)
     kinds = [kind(one) for kind, one in ((head_kind, head), (block_kind, block)) if one is not None]
     for wanted, option in ((chains, "eagle"), (blocks, "block")):
         if wanted and not set(wanted) & set(kinds):
@@ -219,32 +222,27 @@ def _with_drafters(
     over = {**heads_known.passed_over, **blocks_known.passed_over}
     passed_over = {name: why for name, why in over.items() if name not in kinds}
     whole = replace(made, head=head, block=block, draft=draft, passed_over=passed_over)
-    for method in made.acceptance:
-        if method not in drafters(whole):
+    for known in made.acceptance:
+        if known not in drafters(whole):
             can = ", ".join(drafters(whole))
             rule = f"is given for a method that cannot draft here; {can} can (--draft, --eagle, --block)"
-            raise ParameterError("acceptance", method, rule)
+            raise ParameterError("acceptance", known, rule)
     return whole
 
 
 def _chosen(
     known: HeadFound | None,
-    by_name: Callable[[str, ServedModel, str | None], ServedModel],
+    by_name: Callable[[str, ModelFacts], ModelFacts],
     option: str,
     target: ServedModel,
     options: Mapping[str, Any],
 ) -> ServedModel | None:
     """The head or block drafter that an option names, else the one known for the target."""
-    from specplan.worlds.drafters.finding import check_head
-    from specplan.worlds.request import ServedModel
-
+    facts = None if known is None else known.facts
     if options[option]:
-        named = by_name(options[option], target, options["cache"])
-        check_head(target.facts, named.facts, option)
-        return named
-    if known is None or known.facts is None:
-        return None
-    return ServedModel(facts=known.facts, precision=known.facts.precision)
+        facts = by_name(options[option], target.facts)
+        check_head(target.facts, facts, option)
+    return None if facts is None else ServedModel.published(facts, options["cache"])
 
 
 def _k(typed: int | str | None, methods: Sequence[str]) -> int | Schedule | None:
@@ -252,10 +250,6 @@ def _k(typed: int | str | None, methods: Sequence[str]) -> int | Schedule | None
 
     Gaps are refused: what vLLM drafts there is easily overlooked.
     """
-    from calibrate.record.json_text import parse_json
-    from calibrate.token_acceptance.schedule import Schedule
-    from sim.catalogue import method
-
     k = Schedule.parse(parse_json(typed, "--k"), "--k") if isinstance(typed, str) else typed
     for before, after in pairwise(k.ranges if isinstance(k, Schedule) else ()):
         if after.first > before.last + 1:
@@ -270,54 +264,29 @@ def _k(typed: int | str | None, methods: Sequence[str]) -> int | Schedule | None
 
 def _model(name: str, precision: str | None, cache: str | None) -> ServedModel:
     """A model by its name, in other formats than published if the user says so."""
-    from sim.catalogue import choice
-    from specplan.worlds.model_files import shape_of
-    from specplan.worlds.request import ServedModel
-    from theory.hardware.formats import FORMATS, Precision
-
-    facts = shape_of(name)
-    formats = facts.precision
-    if precision is not None:
-        formats = Precision(weights=choice("precision", precision, tuple(FORMATS)), cache=formats.cache)
-    return ServedModel(facts=facts, precision=formats if cache is None else replace(formats, cache=cache))
+    served = ServedModel.published(shape_of(name), cache)
+    if precision is None:
+        return served
+    weights = choice("precision", precision, tuple(FORMATS))
+    return replace(served, precision=Precision(weights=weights, cache=served.precision.cache))
 
 
 def _usual_cache(target: ServedModel, gpu: Gpu) -> ServedModel:
     """A model with the cache that SGLang gives it: of DeepSeek's sparse attention fp8 on Blackwell, bf16 elsewhere."""
-    from theory.hardware.engines import BLACKWELL
-    from theory.hardware.shapes import LatentAttention
-
     mixers = (group.attention for group in target.facts.shape.layers)
     if gpu.name not in BLACKWELL or not any(isinstance(one, LatentAttention) and one.selection for one in mixers):
         return target
     return replace(target, precision=replace(target.precision, cache="fp8"))
 
 
-def _head(name: str, target: ServedModel, cache: str | None) -> ServedModel:
-    """An EAGLE head by its name, or one of the usual size."""
-    from specplan.worlds.drafters.finding import head_named
-    from specplan.worlds.request import ServedModel
-
-    facts = head_named(name, target.facts)
-    formats = facts.precision if cache is None else replace(facts.precision, cache=cache)
-    return ServedModel(facts=facts, precision=formats)
-
-
-def _block(name: str, target: ServedModel, cache: str | None) -> ServedModel:
+def _block_named(name: str, target: ModelFacts) -> ModelFacts:
     """A block drafter by its name, or one of the usual size."""
-    from specplan.worlds.drafters.finding import find_block
-    from specplan.worlds.model_files import block_drafter
-    from specplan.worlds.request import ServedModel
-
     usual = [kind for kind in BLOCK_DRAFTERS if kind == name.strip().lower()]
-    facts = block_drafter(target.facts, usual[0]) if usual else find_block(target.facts, named=name).facts
-    return _model(name, None, cache) if facts is None else ServedModel(facts=facts, precision=facts.precision)
+    return block_drafter(target, usual[0]) if usual else find_block(target, named=name).facts or shape_of(name)
 
 
 def _fewest(deployment: Deployment, least: int) -> Deployment:
     """The same on the fewest GPUs that hold the target, and one more for a draft."""
-    from specplan.planning.loads.options import considered
-
     gpus = 1 << (least - 1).bit_length()  # engines share a model over powers of two
     while True:
         try:
@@ -332,12 +301,6 @@ def _fewest(deployment: Deployment, least: int) -> Deployment:
 
 def settings_for(plan: NamesPlan, option: Option) -> Settings:
     """Return the commands and files that run an option, for the largest load at which it is best."""
-    from specplan.planning.loads.from_names import limits_of, sequences_for
-    from specplan.planning.loads.simulating import shares_of
-    from specplan.planning.loads.statements import schedule_of
-    from specplan.worlds.running.settings import settings_of
-    from specplan.worlds.sizes import longest_answer
-
     copies, configuration = option.arrangement.replicas, option.configuration
     answers = 1
     for load, rows in plan.loads:

@@ -150,22 +150,26 @@ class Depths:
             self._rates[key] = [self._rate(one, split, size) for one in rounds]
         return self._rates[key]
 
+    def rate(self, configuration: Configuration, split: Split, size: int) -> float | None:
+        """Return the tokens per second of a batch, as far as the cache holds it; None where it holds no answer."""
+        return self._rate(configuration, split, size) if self._fitting(configuration, split) else None
+
     def _rate(self, configuration: Configuration, split: Split, size: int) -> float:
-        running = min(size, self._fitting(configuration, split))
+        running = max(min(size, self._fitting(configuration, split)), 1)
         seconds = self._world.round_cost(configuration, split).iteration(running, running * self._context)
         return running * self._world.passes(configuration).tokens / seconds
 
     def _fitting(self, configuration: Configuration, split: Split) -> int:
-        """Sequences that the cache of a copy holds in the middle of their answers, >= 1: more are never in a batch."""
+        """Sequences that the cache of a copy holds in the middle of their answers: more are never in a batch."""
         key = configuration, split
         if key not in self._fits:
             dp, pp = (split.dp, split.pp) if isinstance(split, Parallel) else (1, 1)
             where = Arrangement(tp=(split.tp if isinstance(split, Parallel) else split) * dp, dp=dp, pp=pp, replicas=1)
             try:
                 rooms = room_of(self._world.deployment, configuration, where)
-                self._fits[key] = max(int(min(room.answers(self._context) for room in rooms)), 1)
+                self._fits[key] = int(min(room.answers(self._context) for room in rooms))
             except ParameterError:  # not even one answer fits
-                self._fits[key] = 1
+                self._fits[key] = 0
         return self._fits[key]
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final, Self
 
 from sim.configuration import PLAIN, Configuration
@@ -19,8 +18,6 @@ from specplan.planning.mean_values import MEANS_OFF, MeanRate
 from specplan.worlds.arrangements import Arrangement, Split
 
 __all__ = ["Best", "Curve", "Depth", "Means", "Speed", "best_of_each_kind", "worth_simulating"]
-
-_NOTHING: Final[Mapping[str, tuple[Option, float]]] = MappingProxyType({})
 
 Speed = Callable[[Option, int], float]
 """Tokens per second of a whole deployment with so many answers in flight, by a short simulation."""
@@ -47,11 +44,6 @@ _CLOSE: Final = 0.01
 
 Adaptive = Callable[[str, Split, int], Configuration | None]
 """Best configuration with adaptive verification, by the arguments of `Depth`; None if all drafted tokens pay."""
-
-
-def _never(name: str, split: Split, sequences: int) -> Configuration | None:
-    return None
-
 
 Best = Mapping[str, tuple[Option, float]]
 """Kind to its best option and the tokens per second of that."""
@@ -90,9 +82,9 @@ def best_of_each_kind(
     speed: Speed,
     depth: Depth,
     answers: int,
-    before: Best = _NOTHING,
-    adaptive: Adaptive = _never,
-    means: Means = lambda option, answers: None,
+    before: Best,
+    adaptive: Adaptive,
+    means: Means,
 ) -> Best:
     """Return by kind the best option and its tokens per second; plain decoding among them.
 
@@ -102,7 +94,7 @@ def best_of_each_kind(
     ----------
     before : the best at fewer answers: kinds that were far behind plain decoding there are left out, and knobs are
         looked for near those of then.
-    means : how fast an option is by mean values; without them all are simulated.
+    means : how fast an option is by mean values; what these do not know is simulated.
     """
     search = _Search(every, speed, depth, answers, before, adaptive, means)
     return {option.kind: (option, rate) for option, rate in search.kinds()}

@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, Final
 
 from calibrate.token_acceptance.schedule import Schedule
 from sim.configuration import PLAIN
-from specplan.planning.loads.options import pays, room_of
+from specplan.planning.loads.options import pays
+from specplan.planning.loads.schedule import Depths, FixedK
 from specplan.worlds.world import World
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
-    from sim.configuration import Configuration
     from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
     from specplan.planning.loads.options import Option
-    from specplan.planning.loads.schedule import FixedK
     from specplan.worlds.request import Deployment, Load
 
 __all__ = [
@@ -261,20 +260,8 @@ def _gain(deployment: Deployment, option: Option, answers: int, prompt: int) -> 
     """The gain of one copy after prompts of so many tokens; None where the model reads no more, or no answer fits."""
     draft = deployment.draft if option.configuration.token == "draft-model" else None  # others need not read as much
     try:
-        world = World(replace(deployment, context=prompt + deployment.answer_tokens, draft=draft))
-        own, plain = (_rate(world, one, option, answers) for one in (option.configuration, PLAIN))
-    except ParameterError:  # the model reads no more, or the models leave no room
+        depths = Depths(World(replace(deployment, context=prompt + deployment.answer_tokens, draft=draft)))
+    except ParameterError:  # the model reads no more
         return None
+    own, plain = (depths.rate(one, option.arrangement.split, answers) for one in (option.configuration, PLAIN))
     return None if own is None or plain is None else own / plain
-
-
-def _rate(world: World, configuration: Configuration, option: Option, answers: int) -> float | None:
-    """Tokens per second of one copy with as many of the answers as fit; None where none does."""
-    deployment = world.deployment
-    context = deployment.prompt_tokens + deployment.answer_tokens / 2.0
-    rooms = room_of(deployment, configuration, option.arrangement)
-    fit = min(math.floor(min(room.answers(context) for room in rooms)), answers)
-    if fit < 1:
-        return None
-    seconds = world.round_cost(configuration, option.arrangement.split).iteration(fit, fit * context)
-    return fit * world.passes(configuration).tokens / seconds

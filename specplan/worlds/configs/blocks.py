@@ -8,10 +8,10 @@ drafts 15 tokens; DSpark's first position drafts already.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from specplan.worlds.configs.heads import further_layers_of
+from specplan.worlds.configs.heads import further_layers_of, widened
 from theory.errors import ParameterError, SchemaError
 from theory.hardware.shapes import Attention, Dense, Layers, Shape
 
@@ -109,11 +109,5 @@ def joined_block(shape: Shape, states: int, vocab: int | None = None) -> Shape:
 
     Embeddings are the target's. The matrix reads committed tokens only, but is counted for the block's positions too.
     """
-    columns = round(states * shape.hidden / (3 * shape.n_layers))
-    layers = tuple(
-        replace(group, feed_forward=Dense(intermediate=group.feed_forward.intermediate + columns))
-        if isinstance(group.feed_forward, Dense)
-        else group
-        for group in shape.layers
-    )
+    layers = widened(shape.layers, round(states * shape.hidden / (3 * shape.n_layers)))
     return Shape(hidden=shape.hidden, vocab=vocab or shape.vocab, layers=layers, tied=True)

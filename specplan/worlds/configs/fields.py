@@ -221,8 +221,6 @@ class ConfigFields(_Read):
     linear_key_head_dim: Size | None = None
     linear_value_head_dim: Size | None = None
     linear_attn_config: LinearFields | None = None
-    linear_num_heads: Size | None = None
-    linear_head_dim: Size | None = None
     mamba_heads: Size | None = _named("mamba_num_heads", "mamba_n_heads")
     mamba_head_dim: Size | None = _named("mamba_head_dim", "mamba_d_head")
     mamba_groups: Size | None = _named("n_groups", "mamba_n_groups")

@@ -7,6 +7,7 @@ operations.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -15,7 +16,7 @@ from theory.hardware.mixers.sparse import CompressedAttention
 from theory.hardware.mixers.states import Recurrent
 from theory.hardware.shapes import Attention, Dense, Experts, Layers, Mixer, Shape
 
-__all__ = ["further_layers_of", "joined_assistant", "joined_head", "usual_head"]
+__all__ = ["further_layers_of", "joined_assistant", "joined_head", "usual_head", "widened"]
 
 _STATES: Final = 3
 """Hidden states of the target that an EAGLE-3 head joins (arXiv 2503.01840, 3.1)."""
@@ -40,12 +41,17 @@ def joined_assistant(fields: ConfigFields, shape: Shape) -> Shape:
 
     Three matrices of its size by the target's lead from the target's state and embedding, and back.
     """
-    more = (fields.target_hidden_size or 0) // shape.n_layers
-    layers = []
-    for group in shape.layers:
-        assert isinstance(group.feed_forward, Dense)
-        layers.append(replace(group, feed_forward=Dense(intermediate=group.feed_forward.intermediate + more)))
-    return replace(shape, layers=tuple(layers))
+    return replace(shape, layers=widened(shape.layers, (fields.target_hidden_size or 0) // shape.n_layers))
+
+
+def widened(layers: Iterable[Layers], columns: int) -> tuple[Layers, ...]:
+    """Return layers with so many more columns in their dense feed-forward parts, which are gated."""
+    return tuple(
+        replace(group, feed_forward=Dense(intermediate=group.feed_forward.intermediate + columns))
+        if isinstance(group.feed_forward, Dense)
+        else group
+        for group in layers
+    )
 
 
 def usual_head(target: Shape, method: str) -> Shape:

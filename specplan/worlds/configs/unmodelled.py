@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, get_args
 
+from specplan.worlds.configs.families import FAMILIES
 from specplan.worlds.configs.fields import KIND_NAMES, LayerKind
 
 __all__ = ["why_not"]
@@ -49,29 +50,11 @@ _HINTS: Final[Mapping[str, str]] = {
     "mova_num_experts": _VALUES,
 }
 """Fields that only models have which are not modelled; a null, false, zero or empty value does not count."""
-_MODELLED: Final[Mapping[str, frozenset[str]]] = {
-    **dict.fromkeys(("qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"), frozenset((_STATE,))),
-    **dict.fromkeys(("nemotron_h", "granitemoehybrid", "kimi_linear", "kimi_k3", "gigachat3_5"), frozenset((_STATE,))),
-    **dict.fromkeys(("minimax_m1", "minimax_text_01", "MiniMaxM1", "MiniMaxText01"), frozenset((_STATE,))),
-    **dict.fromkeys(("glm5_next", "glm5_next_text"), frozenset((_STATE, _SPARSE))),
-    **dict.fromkeys(("hy_v4", "mistral_large4", "mistral_large4_text"), frozenset((_SPARSE,))),
-    **dict.fromkeys(("olmo_hybrid", "falcon_h1", "bamba", "jamba"), frozenset((_STATE,))),
-    **dict.fromkeys(("axk2", "dots3_note", "dots3_note_text"), frozenset((_SPARSE, _UNEQUAL))),
-    **dict.fromkeys(("inkling_mm_model", "inkling_text", "inkling2", "inkling2_text"), frozenset((_UNEQUAL,))),
-    "longcat_flash": frozenset((_IDLE,)),
-    **dict.fromkeys(("qwen4_exp", "qwen4_exp_text"), frozenset((_STATE,))),
-    **dict.fromkeys(
-        ("deepseek_v32", "glm_moe_dsa", "deepseek_v4", "deepseek_v41", "deepseek_v41_text"), frozenset((_SPARSE,))
-    ),
-    **dict.fromkeys(("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"), frozenset((_SPARSE,))),
-    **dict.fromkeys(("mimo_v2_flash", "mimo_v2", "nemotron-nas"), frozenset((_UNEQUAL,))),
-    **dict.fromkeys(("step3p5", "step3p7"), frozenset((_UNEQUAL,))),
-    **dict.fromkeys(
-        ("gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text", "gemma4_assistant"),
-        frozenset((_UNEQUAL, _SHARED)),
-    ),
-}
-"""What is modelled after all in a type that is read with these fields."""
+_DIFFERENT: Final = frozenset({
+    "axk2", "dots3_note", "dots3_note_text", "inkling_mm_model", "inkling_text", "inkling2", "inkling2_text",
+    "nemotron-nas", "step3p5", "step3p7",
+})  # fmt: skip
+"""Types whose layers may differ in other ways than a family tells."""
 _NEAREST: Final[Mapping[str, str]] = {
     _STATE: "Qwen/Qwen3-Next-80B-A3B-Instruct, Qwen/Qwen3.5-27B or nvidia/NVIDIA-Nemotron-Nano-9B-v2",
     _SPARSE: "deepseek-ai/DeepSeek-V3.2 or MiniMaxAI/MiniMax-M3",
@@ -101,11 +84,26 @@ def why_not(config: Mapping[str, Any]) -> str | None:
     return f"{reason}, which is not modelled; the nearest question that can be answered: a plan of {nearest}"
 
 
+def _modelled(model_type: str) -> set[str]:
+    """What is modelled after all in a type that is read with such fields."""
+    family = FAMILIES.get(model_type)
+    if family is None:
+        return set()
+    reads = {
+        _STATE: family.mixing in ("gated-delta", "kda", "mamba1", "mamba2", "lightning"),
+        _SPARSE: family.index or family.mixing == "compressed" or model_type.startswith("minimax_m3"),
+        _IDLE: family.doubled,
+        _UNEQUAL: family.unequal or family.dense_beside or model_type in _DIFFERENT,
+        _SHARED: family.dense_beside,
+    }
+    return {reason for reason, is_read in reads.items() if is_read}
+
+
 def _reason(config: Mapping[str, Any]) -> str | None:
     model_type = config.get("model_type")
     if isinstance(model_type, str) and model_type in _TYPES:
         return f"model_type {model_type!r} {_TYPES[model_type]}"
-    modelled = _MODELLED.get(str(model_type), frozenset())
+    modelled = _modelled(str(model_type))
     for name, reason in _HINTS.items():
         if config.get(name) and reason not in modelled:
             return f"{name} says that it {reason}"

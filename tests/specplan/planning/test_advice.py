@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from measured_profiles import measured, with_engine
+from told_commands import told
 
 from calibrate.engines.token_vocabulary import OF_VLLM
 from calibrate.record.engine_records import DecodeSample
@@ -20,10 +21,11 @@ from specplan.planning.advice import advise, batch_schedule
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def flags(command: str) -> dict[str, str]:
-    words = [word for word in shlex.split(command) if not word.startswith("CUDA_VISIBLE_DEVICES=")]
-    assert words[:2] == ["vllm", "serve"]
-    return {word: words[i + 1] for i, word in enumerate(words[:-1]) if word.startswith("--")}
+def at(location: str, **settings: str) -> Profile:
+    """A measured profile whose models lie at a place, with more settings."""
+    profile = measured([True, False])
+    models = {role: model.model_copy(update={"location": location}) for role, model in profile.models.items()}
+    return profile.model_copy(update={"models": models, "settings": {**profile.settings, **settings}})
 
 
 def with_passes(profile: Profile) -> Profile:
@@ -35,9 +37,9 @@ def with_passes(profile: Profile) -> Profile:
 def test_lookahead_reasoning_with_lookup_as_published() -> None:
     configuration = Configuration(method="lr-async", k1=4, k2=4, rules="released-code")
     advice = advise(bundled("lr-deepseek-gsm8k"), configuration)
-    target, draft, judge = (flags(server.command) for server in advice.servers)
+    target, draft, judge = (told(server.command) for server in advice.servers)
     expected = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 1, "prompt_lookup_min": 1}
-    assert json.loads(target["--speculative-config"]) == json.loads(draft["--speculative-config"]) == expected
+    assert target["--speculative-config"] == draft["--speculative-config"] == expected
     assert "--speculative-config" not in judge
     assert int(target["--max-num-seqs"]) == configuration.most_sequences
     assert len({target["--port"], draft["--port"], judge["--port"]}) == 3
@@ -46,17 +48,12 @@ def test_lookahead_reasoning_with_lookup_as_published() -> None:
         "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B",
         "Qwen/Qwen2.5-7B-Instruct",
     ]
-    assert [server.command.partition(" ")[0].partition("=")[2] for server in advice.servers] == ["0,1", "2", "3"]
+    assert [server["gpus"] for server in (target, draft, judge)] == [[0, 1], [2], [3]]
     assert target["--tensor-parallel-size"] == "2"
     assert "--tensor-parallel-size" not in draft
     assert advice.client["stop"] == "\n\n"
-    assert {name: advice.client[name] for name in ("k1", "width", "rules", "max_step_tokens", "threshold")} == {
-        "k1": 4,
-        "width": 1,
-        "rules": "released-code",
-        "max_step_tokens": 100,
-        "threshold": 0.5,
-    }
+    known = {"k1": 4, "width": 1, "rules": "released-code", "max_step_tokens": 100, "threshold": 0.5}
+    assert advice.client.items() >= known.items()
     assert "gamma" not in advice.client  # no gate is asked
     assert "num_speculative_tokens = k2 - 1 = 3" in " ".join(advice.notes)
     assert any("not computed" in note for note in advice.notes)
@@ -79,19 +76,15 @@ def test_lookahead_reasoning_with_lookup_as_published() -> None:
 def test_the_head_is_the_one_that_was_measured(
     settings: dict[str, Any], location: str, expected: dict[str, Any]
 ) -> None:
-    profile = measured([True, False])
-    models = {role: model.model_copy(update={"location": location}) for role, model in profile.models.items()}
-    profile = profile.model_copy(update={"models": models, "settings": {**profile.settings, **settings}})
+    profile = at(location, **settings)
     advice = advise(profile, Configuration(method="eagle", k2=5))
-    (target,) = (flags(server.command) for server in advice.servers)
-    assert json.loads(target["--speculative-config"]) == {**expected, "num_speculative_tokens": 4}
+    (target,) = advice.servers
+    assert told(target.command)["--speculative-config"] == {**expected, "num_speculative_tokens": 4}
 
 
 def test_bundled_models_are_named_in_a_way_that_holds_anywhere() -> None:
     """Relative to the installation, and the note's command finds that."""
-    profile = measured([True, False])
-    models = {role: model.model_copy(update={"location": "bundled"}) for role, model in profile.models.items()}
-    advice = advise(profile.model_copy(update={"models": models}), Configuration(method="lr-async", k1=2))
+    advice = advise(at("bundled"), Configuration(method="lr-async", k1=2))
     (note,) = (note for note in advice.notes if "bundled" in note)
     words = shlex.split(note.partition(": ")[2])
     printed = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True, check=True, cwd=ROOT).stdout
@@ -103,13 +96,11 @@ def test_bundled_models_are_named_in_a_way_that_holds_anywhere() -> None:
 
 def test_an_address_is_no_model_to_serve() -> None:
     """Of servers that were measured the address is recorded, and the weights only of what speculates there."""
-    profile = measured([True, False])
-    models = {role: r.model_copy(update={"location": "http://127.0.0.1:9/v1"}) for role, r in profile.models.items()}
     speculative = '[{"server": "http://127.0.0.1:7/v1", "method": "draft_model", "model": "/models/d"}]'
-    for settings, drafter in (({"speculative": speculative}, "/models/d"), ({}, models["draft"].name)):
-        served = profile.model_copy(update={"models": models, "settings": {**profile.settings, **settings}})
+    for settings, drafter in (({"speculative": speculative}, "/models/d"), ({}, "small")):
+        served = at("http://127.0.0.1:9/v1", **settings)
         advice = advise(served, Configuration(method="draft-model", k2=4))
-        assert advice.servers[0].model == models["target"].name
+        assert advice.servers[0].model == "big"
         assert advice.servers[0].speculative_config["model"] == drafter
         assert any("names are those of the profile" in note for note in advice.notes)
 

@@ -1,6 +1,5 @@
 """Timings measured apart from acceptance: a latency profile, and planning with it."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -38,6 +37,10 @@ def engine(
     return EngineRecord(device=device, decode=decode, prefill=prefill, request_s=[])
 
 
+def moved(sample: DecodeSample, factor: float) -> DecodeSample:
+    return sample.model_copy(update={"seconds": sample.seconds * factor})
+
+
 def latency(*, draft_s: float = 0.002, target_s: float = 0.02, names: dict[str, str] | None = None) -> Profile:
     """A latency profile of the published pair."""
     return Profile(
@@ -47,9 +50,8 @@ def latency(*, draft_s: float = 0.002, target_s: float = 0.02, names: dict[str, 
         models={role: ModelRecord(name=name) for role, name in (names or NAMES).items()},
         placement={role: role for role in NAMES},
         engines={
-            "target": engine(target_s, device="a"),
-            "draft": engine(draft_s, device="b"),
-            "judge": engine(0.001, device="c"),
+            role: engine(seconds, device=device)
+            for role, seconds, device in (("target", target_s, "a"), ("draft", draft_s, "b"), ("judge", 0.001, "c"))
         },
     )
 
@@ -63,12 +65,8 @@ def latency(*, draft_s: float = 0.002, target_s: float = 0.02, names: dict[str, 
     ],
 )
 def test_what_a_latency_profile_must_and_must_not_hold(change: dict[str, object], message: str) -> None:
-    data = latency().model_dump(mode="json")
-    data |= {
-        name: value.model_dump(mode="json") if hasattr(value, "model_dump") else value for name, value in change.items()
-    }
     with pytest.raises(SchemaError, match=message):
-        Profile.parse(json.dumps(data))
+        Profile.parse(latency().model_copy(update=change).model_dump_json())
 
 
 test_timings_alone_cannot_be_planned_with = refused(
@@ -100,11 +98,7 @@ def test_the_order_of_engines_in_memory_does_not_move_the_interval(tmp_path: Pat
     """A file has its engines sorted; every resampled variant must be the same before and after it is written."""
     found = latency()
     noisy = {
-        name: record.model_copy(
-            update={
-                "decode": [s.model_copy(update={"seconds": s.seconds * f}) for s in record.decode for f in (0.8, 1.2)]
-            }
-        )
+        name: record.model_copy(update={"decode": [moved(s, f) for s in record.decode for f in (0.8, 1.2)]})
         for name, record in found.engines.items()
     }
     assert len(noisy) > 1

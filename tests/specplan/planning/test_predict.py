@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from calibrate.replay.token_level import TokenLevel, TokenModel
 from calibrate.token_acceptance.curves import fitted_alpha2
 from sim.configuration import RULE_NAMES, Configuration
 from specplan.planning import model_error as published
-from specplan.planning.model_error import PUBLISHED_RULES, fit_error, measured_error, model_error, rows
+from specplan.planning.model_error import PUBLISHED_RULES, compared, fit_error, measured_error, model_error, rows
 from specplan.planning.predict import Predictor
 from theory import f_async, f_sync, g
 from theory.errors import ParameterError
@@ -96,11 +97,7 @@ def known(profile: Profile, k2: int) -> TokenModel | None:
 @given(alpha=st.floats(0.01, 0.99), k2=st.integers(2, 32))
 def test_fitted_alpha2_inverts_g(alpha: float, k2: int) -> None:
     assert fitted_alpha2(float(g(alpha, 0.0, k2)), k2) == pytest.approx(alpha, abs=1e-9)
-
-
-def test_fitted_alpha2_at_its_ends() -> None:
-    assert fitted_alpha2(0.96, 4) == 0.0
-    assert fitted_alpha2(4.0, 4) == 1.0
+    assert (fitted_alpha2(0.96, k2), fitted_alpha2(float(k2), k2)) == (0.0, 1.0)
 
 
 def test_published_token_speedup_is_met_where_it_was_published(gsm8k: Predictor) -> None:
@@ -108,13 +105,9 @@ def test_published_token_speedup_is_met_where_it_was_published(gsm8k: Predictor)
     assert found.speedup.value == pytest.approx(1.39, abs=0.002)
     assert found.speedup.low <= 1.385 + 0.002
     assert found.speedup.high >= 1.395 - 0.002
-
-
-def test_token_models_bracket_and_meet_at_the_published_point() -> None:
-    profile = bundled("lr-deepseek-gsm8k")
     widths = {}
     for k2 in range(2, 13):
-        model = known(profile, k2)
+        model = known(gsm8k.profile, k2)
         assert model.low <= model.tokens_per_pass <= model.high
         widths[k2] = model.high - model.low
     assert min(widths, key=widths.__getitem__) == 9
@@ -168,14 +161,10 @@ def test_error_fit_by_hand() -> None:
 def test_intervals_of_left_out_rows_cover_what_was_published() -> None:
     """95 % intervals on 14 rows and two speedups: fewer than 23 of 28 covered has probability below 2e-3."""
     covered = 0
-    for row in rows():
-        if row.rules != "released-code":
-            continue
-        for combined in (False, True):
-            error = model_error(row.name, combined=combined, rules=row.rules)
-            simulated = row.combined_simulated if combined else row.step_simulated
-            actual = row.combined_published if combined else row.step_published
-            covered += abs(math.log(actual / error.corrected(simulated))) <= error.half_width
+    for row, combined in product([row for row in rows() if row.rules == "released-code"], (False, True)):
+        error = model_error(row.name, combined=combined, rules=row.rules)
+        simulated, actual = compared(row, combined)
+        covered += abs(math.log(actual / error.corrected(simulated))) <= error.half_width
     assert 23 <= covered <= 28
 
 

@@ -8,13 +8,7 @@ from deployments import deployment, head_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specplan.worlds.beliefs import (
-    LONG_PROMPTS,
-    STEP_ACCEPTANCE,
-    STEP_LENGTHS,
-    TOKEN_ACCEPTANCE,
-    Beliefs,
-)
+from specplan.worlds.beliefs import LONG_PROMPTS, STEP_ACCEPTANCE, STEP_LENGTHS, TOKEN_ACCEPTANCE, Beliefs
 from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.priors import long_prompt_prior
 
@@ -26,29 +20,22 @@ LONG = Beliefs(deployment(context=8 * 4096 + 200))
 
 
 @settings(max_examples=30)
-@given(method=METHODS, k2=DEPTHS, z=SCORES)
-def test_a_pass_commits_one_to_k2_tokens(method: str, k2: int, z: float) -> None:
-    pmf = BELIEFS.pmf(method, k2, z)
+@given(method=METHODS, k2=DEPTHS, scores=st.tuples(SCORES, SCORES).map(sorted))
+def test_a_pass_commits_up_to_k2_tokens_more_in_better_worlds_and_of_deeper_drafts(
+    method: str, k2: int, scores: list[float]
+) -> None:
+    low, high = scores
+    pmf = BELIEFS.pmf(method, k2, low)
     assert len(pmf) == k2
     assert all(share >= 0.0 for share in pmf)
     assert sum(pmf) == pytest.approx(1.0, abs=1e-12)
-    assert 1.0 <= BELIEFS.tokens_per_pass(method, k2, z) <= k2
-
-
-@settings(max_examples=30)
-@given(method=METHODS, low=SCORES, high=SCORES)
-def test_a_better_world_commits_more_tokens(method: str, low: float, high: float) -> None:
-    low, high = sorted((low, high))
-    assert BELIEFS.tokens_per_pass(method, 5, low) <= BELIEFS.tokens_per_pass(method, 5, high) * (1 + 1e-9)
+    tokens, better, deeper = (BELIEFS.tokens_per_pass(method, *one) for one in ((k2, low), (k2, high), (k2 + 1, low)))
+    assert 1.0 <= tokens <= k2
+    assert tokens <= better * (1 + 1e-9)
+    assert tokens <= deeper + 1e-12
+    assert BELIEFS.accepted(method, k2 + 1, low)[:-1] == pytest.approx(BELIEFS.accepted(method, k2, low), rel=1e-12)
     assert BELIEFS.alpha1(low) <= BELIEFS.alpha1(high)
     assert BELIEFS.step_tokens(low) <= BELIEFS.step_tokens(high)
-
-
-@settings(max_examples=30)
-@given(method=METHODS, k2=DEPTHS, z=SCORES)
-def test_deeper_drafts_begin_as_shallow_ones(method: str, k2: int, z: float) -> None:
-    assert BELIEFS.accepted(method, k2 + 1, z)[:-1] == pytest.approx(BELIEFS.accepted(method, k2, z), rel=1e-12)
-    assert BELIEFS.tokens_per_pass(method, k2 + 1, z) >= BELIEFS.tokens_per_pass(method, k2, z) - 1e-12
 
 
 @given(alpha=st.floats(0.0, 1.0), k2=DEPTHS, z=SCORES)

@@ -1,4 +1,4 @@
-"""Which operators serve, what is note about it, and laws of the package's tables where it is installed."""
+"""Which operators serve, what is noted about it, and laws of the package's tables where it is installed."""
 
 import importlib.util
 import math
@@ -60,39 +60,27 @@ def test_an_unknown_source_is_refused() -> None:
 
 
 @pytest.mark.usefixtures("fresh_tables")
-def test_without_the_package_constants_serve_and_the_note_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(_: str) -> str:
-        raise PackageNotFoundError
+@pytest.mark.parametrize(
+    ("installed", "lacking"),
+    [
+        (None, "aiconfigurator-core is not installed (pip install 'specplan[silicon]')"),
+        ("0.11.4", "aiconfigurator-core 0.11.4 is installed, 0.12.x is needed"),
+        ("0.13.0", "aiconfigurator-core 0.13.0 is installed, 0.12.x is needed"),
+    ],
+)
+def test_without_the_version_whose_tables_are_known_constants_serve_and_the_note_says_so(
+    monkeypatch: pytest.MonkeyPatch, installed: str | None, lacking: str
+) -> None:
+    def version(_: str) -> str:
+        if installed is None:
+            raise PackageNotFoundError
+        return installed
 
-    monkeypatch.setattr(measured, "version", absent)
+    monkeypatch.setattr(measured, "version", version)
     fitted = passes()
     served, note = with_operators(fitted)
     assert served is fitted
-    assert note == (
-        "operators by constants of NVIDIA B300 SXM, not measured ones: aiconfigurator-core is not installed "
-        "(pip install 'specplan[silicon]')"
-    )
-
-
-@pytest.mark.usefixtures("fresh_tables")
-@pytest.mark.parametrize("version", ["0.11.4", "0.13.0"])
-def test_another_version_does_not_serve(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
-    monkeypatch.setattr(measured, "version", lambda _: version)
-    fitted = passes()
-    served, note = with_operators(fitted)
-    assert served is fitted
-    assert note.endswith(f"aiconfigurator-core {version} is installed, 0.12.x is needed")
-
-
-@installed
-def test_a_gpu_or_an_engine_without_tables_keeps_constants() -> None:
-    for fitted, lacking in (
-        (passes(gpu="L4"), "aiconfigurator-core has no tables of it"),
-        (passes(gpu="A100", engine="nobody"), "aiconfigurator-core has no tables of nobody on it (ValueError)"),
-    ):
-        served, note = with_operators(fitted, "measured")
-        assert served is fitted
-        assert note.endswith(lacking)
+    assert note == f"operators by constants of NVIDIA B300 SXM, not measured ones: {lacking}"
 
 
 @installed
@@ -109,16 +97,20 @@ def test_tables_serve_a_gpu_that_is_not_fitted_and_are_near_its_constants(engine
 
 
 @installed
-def test_what_tables_do_not_hold_is_named_and_constants_serve() -> None:
-    for model, lacking in (
-        ("deepseek-ai/DeepSeek-R1", "latent attention with its projections"),
-        ("Qwen/Qwen3-30B-A3B-FP8", "products in fp8-block"),
-    ):
-        fitted = passes(model, "H200")
-        served, note = with_operators(fitted, "measured")
-        assert served is fitted
-        assert note is not None
-        assert lacking in note
+@pytest.mark.parametrize(
+    ("told", "lacking"),
+    [
+        ({"gpu": "L4"}, "aiconfigurator-core has no tables of it"),
+        ({"gpu": "A100", "engine": "nobody"}, "aiconfigurator-core has no tables of nobody on it (ValueError)"),
+        ({"model": "deepseek-ai/DeepSeek-R1", "gpu": "H200"}, "latent attention with its projections"),
+        ({"model": "Qwen/Qwen3-30B-A3B-FP8", "gpu": "H200"}, "products in fp8-block"),
+    ],
+)
+def test_what_tables_do_not_hold_is_named_and_constants_serve(told: dict[str, str], lacking: str) -> None:
+    fitted = passes(**told)
+    served, note = with_operators(fitted, "measured")
+    assert served is fitted
+    assert lacking in note
 
 
 @installed

@@ -93,6 +93,8 @@ def test_models_that_do_not_fit_say_what_would() -> None:
     assert refusal(kimi, gpu_bytes=1.5e11).endswith("; 16 GPUs would do"), "two machines"
     assert refusal(kimi, gpu_bytes=8e10).endswith("; 32 GPUs would do"), "four"
     assert refusal(kimi, gpu_bytes=5e10).endswith("; 64 GPUs would do, where plans go up to 32")
+    with pytest.raises(ParameterError, match="tp=3 must divide the 32 heads"):
+        served("Qwen/Qwen3-8B", parallel=Parallel(tp=3))
 
 
 @pytest.mark.parametrize("gigabytes", [40, 70, 110, 160, 200])
@@ -103,11 +105,6 @@ def test_as_many_gpus_as_are_said_would_do_and_half_as_many_would_not(gigabytes:
         assert refusal(served("moonshotai/Kimi-K3", parallel=Parallel(tp=tp, pp=pp)), gpu_bytes=gpu_bytes)
         pp *= 2
     plan(served("moonshotai/Kimi-K3", parallel=Parallel(tp=tp, pp=pp)), gpu_bytes=gpu_bytes)
-
-
-def test_what_contradicts_itself() -> None:
-    with pytest.raises(ParameterError, match="tp=3 must divide the 32 heads"):
-        served("Qwen/Qwen3-8B", parallel=Parallel(tp=3))
 
 
 def test_windows_that_an_engine_keeps_whole_hold_fewer_answers() -> None:

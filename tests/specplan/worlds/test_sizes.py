@@ -20,6 +20,7 @@ def test_the_mean_is_as_asked_wherever_lengths_are_cut(spread: float, longest: i
     assert drawn.max() <= longest
     assert drawn.min() >= 1
     assert drawn.mean() == pytest.approx(1000.0, rel=0.01)
+    assert set(lengths(100, spread=spread, longest=1000)) == set(lengths(100, spread=0.0)) == {1000}
 
 
 def test_sixteen_in_a_row_have_a_length_from_each_sixteenth() -> None:
@@ -29,11 +30,6 @@ def test_sixteen_in_a_row_have_a_length_from_each_sixteenth() -> None:
     assert np.mean(ranks == np.arange(16)) > 0.95  # those at an edge may lie on either side
     means = drawn.mean(axis=1)
     assert means.std() < 0.3 * drawn.std() / math.sqrt(16), "short runs meet the whole distribution"
-
-
-def test_no_spread_and_no_room_make_all_equal() -> None:
-    assert set(lengths(100, spread=0.0)) == {1000}
-    assert set(lengths(100, longest=1000)) == {1000}
 
 
 def test_answers_are_cut_at_what_models_read_and_caches_hold() -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
 from screens import Main
@@ -88,19 +89,37 @@ def test_what_mean_values_do_not_know_is_refused(more: tuple[str, ...], run_main
     assert "budget=1" in err
 
 
-def test_a_terminal_shows_each_state_in_the_place_of_the_one_before() -> None:
+@contextmanager
+def on_a_terminal(stream: str, *words: str) -> Iterator[tuple["subprocess.Popen[str]", int]]:
+    """A plan whose stdout or stderr is a terminal of 80 columns, which is yielded too."""
     ours, theirs = pty.openpty()
-    more = ["--concurrency", "2", "--methods", "ngram", "--budget", str(LONG)]
-    words = [sys.executable, "-m", "specplan", *WORDS, *more]
-    with subprocess.Popen(words, stdout=theirs, env={**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "40"}):
+    environment = {**os.environ, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "80", "LINES": "40"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "specplan", *words],
+        **{"stdout": subprocess.PIPE, stream: theirs},
+        text=True,
+        env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # background jobs ignore it
+    ) as process:
         os.close(theirs)
-        text = ""
         try:
-            while chunk := os.read(ours, 4096).decode():
-                text += chunk
-        except OSError:  # Linux says so at the end
-            pass
-    os.close(ours)
+            yield process, ours
+        finally:
+            process.kill()
+            os.close(ours)
+
+
+def chunks(terminal: int) -> Iterator[str]:
+    """What appears on a terminal."""
+    with suppress(OSError):  # Linux says so at the end
+        while chunk := os.read(terminal, 4096).decode(errors="replace"):
+            yield chunk
+
+
+def test_a_terminal_shows_each_state_in_the_place_of_the_one_before() -> None:
+    more = ["--concurrency", "2", "--methods", "ngram", "--budget", str(LONG)]
+    with on_a_terminal("stdout", *WORDS, *more) as (_, terminal):
+        text = "".join(chunks(terminal))
     *drawn, last = re.split(r"\x1b\[(\d+)F\x1b\[J", text)
     for shown, rows in zip(drawn[::2], drawn[1::2], strict=True):
         assert shown.count("\n") == int(rows)
@@ -110,50 +129,22 @@ def test_a_terminal_shows_each_state_in_the_place_of_the_one_before() -> None:
     assert "By mean values" not in last
 
 
-PLAN = "plan --target meta-llama/Llama-3.1-8B-Instruct --eagle trained --gpu H100 --answer-tokens 6000 --concurrency"
-
-
-def parts_done(terminal: int) -> Iterator[int]:
-    """The numbers of finished parts that the progress on a terminal shows, as they come."""
-    text = ""
-    while chunk := os.read(terminal, 4096).decode(errors="replace"):
-        text += chunk
-        yield from map(int, re.findall(r"planning\D*(\d+)/\d+", text)[-1:])
-
-
-def interrupted(loads: str, after: int) -> tuple[int, str]:
-    """Exit code and stdout of a plan that gets SIGINT when so many parts are done."""
-    ours, theirs = pty.openpty()
-    words = [sys.executable, "-m", "specplan", *PLAN.split(), loads]
-    environment = {**os.environ, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "80"}
-    with subprocess.Popen(
-        words,
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        text=True,
-        env=environment,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # background jobs ignore it
-    ) as process:
-        os.close(theirs)
-        try:
-            next(done for done in parts_done(ours) if done >= after)
-            process.send_signal(signal.SIGINT)
-            out, _ = process.communicate(timeout=60)
-        finally:
-            process.kill()
-            os.close(ours)
-    return process.returncode, out
+INTERRUPTED = "plan --target meta-llama/Llama-3.1-8B-Instruct --eagle trained --gpu H100 --answer-tokens 6000"
 
 
 @pytest.mark.slow
-def test_what_is_planned_before_ctrl_c_is_printed() -> None:
+@pytest.mark.parametrize(("loads", "after", "planned"), [("1,512", 2, True), ("512", 1, False)])
+def test_what_is_planned_before_ctrl_c_is_printed(loads: str, after: int, planned: bool) -> None:
     """The first part searches one answer at once, the second plans it: from there on, it is known."""
-    code, out = interrupted("1,512", after=2)
-    assert code == 130
-    assert out.startswith("At 1 answer at once: ")
-    assert "Not planned: load 512, before which you interrupted." in out
-
-
-@pytest.mark.slow
-def test_nothing_is_printed_where_no_load_is_planned_yet() -> None:
-    assert interrupted("512", after=1) == (130, "")
+    with on_a_terminal("stderr", *INTERRUPTED.split(), "--concurrency", loads) as (process, terminal):
+        text = ""
+        for chunk in chunks(terminal):
+            text += chunk
+            if any(int(done) >= after for done in re.findall(r"planning\D*(\d+)/\d+", text)):
+                break
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert out.startswith("At 1 answer at once: ") == planned
+    assert ("Not planned: load 512, before which you interrupted." in out) == planned
+    assert bool(out) == planned

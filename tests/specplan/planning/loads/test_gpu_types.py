@@ -85,9 +85,6 @@ def test_what_misses_the_bounds_is_not_the_cheapest(found: GpusPlan) -> None:
     assert "cheapest is 1 x H100 SXM" in cheapest(made, made.loads[0])
     assert "no other type meets the bounds" in cheapest(made, made.loads[0])
     assert [load for load, _, _ in made.break_evens()] == pytest.approx([16.0])
-
-
-def test_nothing_is_the_cheapest_where_nothing_meets_the_bounds(found: GpusPlan) -> None:
     made = crossing(found, {"NVIDIA H100 SXM": (2.0, 1.0), "NVIDIA L40S": (1.0, 2.0)})
     missed = tuple(replace(one, row=replace(one.row, meets=False)) for one in made.loads[1])
     none = replace(made, loads=(made.loads[0], missed))

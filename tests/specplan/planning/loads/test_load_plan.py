@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,10 +10,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from deployments import deployment, head_of
 from screens import Main
+from told_commands import told
 
 import specplan as sp
 from sim.configuration import PLAIN
@@ -22,15 +21,12 @@ from sim.serving.arrivals import Arrivals
 from specplan.output import SCREEN
 from specplan.planning.loads.from_options import settings_for
 from specplan.planning.loads.limits import LIMITS
-from specplan.planning.loads.load_plan import LoadRow, NamesPlan, plan_loads
-from specplan.planning.loads.options import Budget, considered, pays
-from specplan.planning.loads.schedule import Depths
+from specplan.planning.loads.load_plan import NamesPlan, plan_loads
+from specplan.planning.loads.options import Budget, pays
 from specplan.planning.loads.statements import schedule_of
 from specplan.show.loads.results import LoadsPlan, plan_as_json, row_as_json
 from specplan.show.loads.words import engine_name
-from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.request import Limits, Load
-from specplan.worlds.world import World
 from theory.errors import ParameterError
 
 WANTED = deployment(draft="Qwen/Qwen3-0.6B", gpus=2, context=900, answer_tokens=400)
@@ -42,10 +38,6 @@ NAMES = ("--target", "Qwen/Qwen3-8B", "--context", "900", "--answer-tokens", "40
 def found() -> NamesPlan:
     loads = [Load(concurrency=1), Load(concurrency=6), Load(rate=0.5)]
     return plan_loads(WANTED, loads, Limits(), METHODS)
-
-
-def rows(found: NamesPlan, place: int) -> dict[str, LoadRow]:
-    return {row.option.kind: row for row in found.loads[place][1]}
 
 
 def test_plain_decoding_is_the_measure_and_intervals_hold_the_gains(found: NamesPlan) -> None:
@@ -142,17 +134,6 @@ def test_an_engine_later_than_those_measured_is_said_to_be() -> None:
     assert engine_name(deployment()) == "vllm (costs of 0.18.0)"
 
 
-def test_lengths_that_differ_are_drawn_unless_none_are_wanted() -> None:
-    loads = [Load(concurrency=4)]
-    spread, equal = (
-        plan_loads(replace(WANTED, answer_spread=spread), loads, Limits(), []).loads[0][1][0] for spread in (0.8, 0.0)
-    )
-    assert len({answer.tokens for answer in equal.served.answers}) == 1
-    lengths = np.array([answer.tokens for answer in spread.served.answers])
-    assert 0.4 < lengths.std() / lengths.mean() < 0.9
-    assert spread.tokens_per_s == pytest.approx(equal.tokens_per_s, rel=0.05)
-
-
 def test_what_names_do_not_tell_is_said(found: NamesPlan) -> None:
     assert set(found.unknown) == {"eagle", "spec-reason"}
     assert "no head for it is in the table" in found.unknown["eagle"][0]
@@ -161,35 +142,6 @@ def test_what_names_do_not_tell_is_said(found: NamesPlan) -> None:
     assert "assumed: ngram makes" in text or "assumed: draft_model makes" in text
     assert "nan" not in text
     assert "token acceptance: a prior" in text
-
-
-def test_what_the_user_knows_narrows_the_interval() -> None:
-    def width(**known: Any) -> float:
-        wanted = deployment(gpus=1, context=900, answer_tokens=400, **known)
-        row = plan_loads(wanted, [Load(concurrency=1)], Limits(), ["prompt-lookup"]).loads[0][1][0]
-        return row.gain.high / row.gain.low
-
-    assert width(acceptance=known_acceptances(["ngram=0.6"])) < 0.8 * width()
-    of_another = known_acceptances(["mtp=0.6"])
-    assert width(acceptance=of_another) == width(), "what is known of one method is used for no other"
-
-
-def test_what_misses_a_bound_is_ranked_last() -> None:
-    load = [Load(concurrency=2)]
-    free = plan_loads(WANTED, load, Limits(), ["prompt-lookup"]).loads[0][1]
-    fastest, slowest = (rows.served.percentiles("tpot_s")[90] for rows in (free[0], free[-1]))
-    bound = (fastest + slowest) / 2.0
-    bounded = plan_loads(WANTED, load, Limits(tpot_s=bound), ["prompt-lookup"]).loads[0][1]
-    assert [row.meets for row in bounded] == sorted((row.meets for row in bounded), reverse=True)
-    assert bounded[0].meets
-    assert not bounded[-1].meets
-
-
-def test_a_small_cache_is_what_runs_out() -> None:
-    long = deployment(target="Qwen/Qwen3-32B", gpus=1, context=9000, answer_tokens=6000)
-    row = plan_loads(long, [Load(concurrency=16)], Limits(), []).loads[0][1][0]
-    assert row.limit == "cache full"
-    assert row.served.preempted or row.served.waited_s > 0.0
 
 
 def test_rates_beyond_what_the_gpus_finish_are_refused() -> None:
@@ -205,15 +157,6 @@ def test_rates_beyond_what_the_gpus_finish_are_refused() -> None:
     assert "Not planned: rate='1000' must be below" in whole(both)
 
 
-def test_only_arrangements_that_hold_the_models_are_considered() -> None:
-    big = deployment(target="meta-llama/Llama-3.3-70B-Instruct", draft="meta-llama/Llama-3.1-8B", gpus=4, context=9000)
-    found = considered(big, METHODS)
-    assert min(one.tp for one in found.plain) == 2, "141 GB of weights do not fit on one H100"
-    assert all(one.gpus <= 4 for one in [*found.plain, *found.steps])
-    with pytest.raises(ParameterError, match=r"gpus=1 .*2 GPUs would do"):
-        considered(replace(big, gpus=1), ())
-
-
 def test_a_budget_bounds_k1_and_the_positions_in_flight() -> None:
     budget = Budget(max_parallel=4, k1_max=3, rules="paper")
     bounded = plan_loads(WANTED, [Load(concurrency=1)], Limits(), METHODS, budget=budget)
@@ -223,13 +166,6 @@ def test_a_budget_bounds_k1_and_the_positions_in_flight() -> None:
     assert {one.rules for one in chosen if one.spec.drafts_steps} == {"paper"}
     without = plan_loads(WANTED, [Load(concurrency=1)], Limits(), ["lr-async"], budget=Budget(k1_max=1))
     assert without.curve.gains == {}
-
-
-def test_the_schedule_drafts_less_at_larger_batches() -> None:
-    schedule = Depths(World(WANTED)).schedule("draft-model", 1, 64)
-    depths = [entry.k for entry in schedule.ranges]
-    assert depths == sorted(depths, reverse=True)
-    assert (schedule.at(63) > 0, schedule.at(64), schedule.at(1024)) == (True, 0, 0)
 
 
 def test_a_plan_its_table_and_its_schedule_draft_the_same_number_of_tokens(found: NamesPlan) -> None:
@@ -261,14 +197,11 @@ def test_the_command_prints_the_plan_and_commands_that_parse(run_main: Main) -> 
     assert "speculation" in out.lower()
     assert max(map(len, out.splitlines())) <= SCREEN
     commands = re.split(r"\n(?=\S|  \S|\n|$)", out.replace("\\\n", " "))
-    served = [command for command in commands if "vllm serve" in command]
-    assert served
-    for line in served:
-        words = shlex.split(line)
-        if "--speculative-config" in words:
-            config = json.loads(words[words.index("--speculative-config") + 1])
-            assert config["num_speculative_tokens"] >= 1
-            assert "num_speculative_tokens_per_batch_size" not in config, "vLLM 0.18.0 has no such field"
+    configs = [told(command).get("--speculative-config") for command in commands if "vllm serve" in command]
+    assert configs
+    for config in filter(None, configs):
+        assert config["num_speculative_tokens"] >= 1
+        assert "num_speculative_tokens_per_batch_size" not in config, "vLLM 0.18.0 has no such field"
 
 
 def test_layers_for_further_tokens_are_found_and_what_is_known_of_them_moves_nothing_else() -> None:

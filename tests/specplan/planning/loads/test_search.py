@@ -1,7 +1,7 @@
 """The search for the best option of each kind, against paces that are made up."""
 
 from specplan.planning.loads.options import DEPTHS, Considered, Option
-from specplan.planning.loads.search import best_of_each_kind
+from specplan.planning.loads.search import Best, Depth, Speed, best_of_each_kind
 from specplan.worlds.arrangements import Arrangement
 
 WIDE, MANY = Arrangement(tp=4, replicas=1), Arrangement(tp=1, replicas=4)
@@ -32,8 +32,13 @@ def two(method: str, tp: int, sequences: int) -> int:
     return 2
 
 
+def searched(speed: Speed, answers: int, before: Best | None = None, depth: Depth = two) -> Best:
+    """The best of each kind where all is simulated, and nothing adapts."""
+    return best_of_each_kind(FOUND, speed, depth, answers, before or {}, lambda *_: None, lambda *_: None)
+
+
 def test_it_finds_the_best_of_each_kind() -> None:
-    best = best_of_each_kind(FOUND, made_up, two, 2)
+    best = searched(made_up, 2)
     assert set(best) == {"autoregressive", "prompt-lookup", "lr-async", "lr-async+prompt-lookup"}
     assert best["autoregressive"][0].arrangement == MANY
     lookup, ahead = best["prompt-lookup"][0], best["lr-async"][0]
@@ -44,10 +49,10 @@ def test_it_finds_the_best_of_each_kind() -> None:
 
 
 def test_kinds_that_were_far_behind_are_given_up_and_depths_looked_for_nearby() -> None:
-    few = best_of_each_kind(FOUND, made_up, two, 2)
-    many = best_of_each_kind(FOUND, made_up, two, 8, few)
+    few = searched(made_up, 2)
+    many = searched(made_up, 8, few)
     assert many["lr-async"][1] < 0.8 * many["autoregressive"][1]
-    more = best_of_each_kind(FOUND, made_up, two, 16, many)
+    more = searched(made_up, 16, many)
     assert "lr-async" not in more
     asked: list[Option] = []
 
@@ -55,7 +60,7 @@ def test_kinds_that_were_far_behind_are_given_up_and_depths_looked_for_nearby() 
         asked.append(option)
         return made_up(option, answers)
 
-    best_of_each_kind(FOUND, asking, two, 3, few)
+    searched(asking, 3, few)
     assert {one.configuration.k1 for one in asked if one.kind == "lr-async"} == {4, 6, 8}
     assert set(DEPTHS) > {4, 6, 8}
 
@@ -64,9 +69,9 @@ def test_steps_far_behind_the_best_method_are_given_up_at_more_answers() -> None
     def heads_win(option: Option, answers: int) -> float:
         return made_up(option, answers) * (3.0 if option.kind == "prompt-lookup" else 1.0)
 
-    few = best_of_each_kind(FOUND, heads_win, two, 2)
+    few = searched(heads_win, 2)
     assert few["lr-async"][1] > few["autoregressive"][1], "steps gain, but a third of what tokens do"
-    assert set(best_of_each_kind(FOUND, heads_win, two, 3, few)) == {"autoregressive", "prompt-lookup"}
+    assert set(searched(heads_win, 3, few)) == {"autoregressive", "prompt-lookup"}
 
 
 def test_tokens_are_drafted_as_the_schedule_says_for_the_fullest_copy() -> None:
@@ -76,6 +81,6 @@ def test_tokens_are_drafted_as_the_schedule_says_for_the_fullest_copy() -> None:
         asked.add((method, tp, sequences))
         return 2 if sequences > 2 else 5
 
-    best = best_of_each_kind(FOUND, made_up, depth, 9)
+    best = searched(made_up, 9, depth=depth)
     assert asked == {("prompt-lookup", 4, 9), ("prompt-lookup", 1, 3)}
     assert best["prompt-lookup"][0].configuration.k2 == 3

@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
-from deployments import arrangement_of, deployment, head_of, own_layers
+from deployments import deployment, head_of, own_layers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.configuration import PLAIN, Configuration
+from sim.configuration import Configuration
 from specplan.api.planning import plan_models
 from specplan.planning.loads.limits import LIMITS, runs_out
 from specplan.planning.loads.load_plan import NamesPlan, plan_loads
@@ -17,6 +17,7 @@ from specplan.planning.loads.options import pays
 from specplan.planning.loads.schedule import NOISE, Depths, smoothed
 from specplan.planning.loads.statements import LENGTHS, ByPrompt, Pays, by_prompt
 from specplan.show.loads.words import by_prompts
+from specplan.worlds.arrangements import Arrangement
 from specplan.worlds.drafters.known_acceptance import known_acceptances
 from specplan.worlds.request import Limits, Load
 from specplan.worlds.world import World
@@ -92,29 +93,38 @@ def test_depths_lose_at_most_the_noise(token: str) -> None:
     fixed = depths.fixed(token, 1, 64)
     assert 1 <= fixed.k <= 7
     assert 0.0 <= fixed.loss < 1.0
-    alone = depths.fixed(token, 1, 1)
-    assert alone.loss <= NOISE + 1e-9
+    assert depths.fixed(token, 1, 1).loss <= NOISE + 1e-9
+    schedule = depths.schedule(token, 1, 64)
+    drafted = [entry.k for entry in schedule.ranges]
+    assert drafted == sorted(drafted, reverse=True)
+    assert (schedule.at(63) > 0, schedule.at(64), schedule.at(1024)) == (True, 0, 0)
+
+
+def test_batch_sizes_of_a_schedule_are_those_of_one_copy_of_the_attention() -> None:
+    wanted = deployment(target=(r1 := "deepseek-ai/DeepSeek-R1"), head=own_layers(r1), gpus=8)
+    depths, split = Depths(World(wanted)), Arrangement(tp=8, dp=8, replicas=1).split
+    found = depths.schedule("eagle", split, 64)
+    assert found.at(8) == 0
+    assert all(found.at(n) == depths.k("eagle", split, 8 * n) for n in range(1, 8))
 
 
 @pytest.mark.parametrize(
-    ("target", "version", "sequences", "context", "limit"),
+    ("target", "version", "sequences", "context", "configuration", "limit"),
     [
-        ("Qwen/Qwen3-32B", "0.18.0", 1, 100.0, "bandwidth"),
-        ("Qwen/Qwen3-32B", "0.18.0", 1000, 100.0, "arithmetic"),
-        ("Qwen/Qwen3-8B", "0.18.0", 64, 30_000.0, "cache reads"),
-        ("Qwen/Qwen3-0.6B", "0.18.0", 1, 100.0, "kernels"),
-        ("Qwen/Qwen3-0.6B", "0.11.1", 256, 100.0, "host"),
+        ("Qwen/Qwen3-32B", "0.18.0", 1, 100.0, "autoregressive", "bandwidth"),
+        ("Qwen/Qwen3-32B", "0.18.0", 1000, 100.0, "autoregressive", "arithmetic"),
+        ("Qwen/Qwen3-8B", "0.18.0", 64, 30_000.0, "autoregressive", "cache reads"),
+        ("Qwen/Qwen3-0.6B", "0.18.0", 1, 100.0, "autoregressive", "kernels"),
+        ("Qwen/Qwen3-0.6B", "0.11.1", 256, 100.0, "autoregressive", "host"),
+        ("Qwen/Qwen3-8B", "0.18.0", 1, 100.0, "draft-model k2=8", "draft"),
     ],
 )
-def test_what_runs_out_first(target: str, version: str, sequences: int, context: float, limit: str) -> None:
-    world = World(deployment(target=target, engine=engine_named("vllm", version)))
-    assert runs_out(world, PLAIN, arrangement_of().tp, sequences, context) == limit
+def test_what_runs_out_first(
+    target: str, version: str, sequences: int, context: float, configuration: str, limit: str
+) -> None:
+    world = World(deployment(target=target, draft="Qwen/Qwen3-4B", engine=engine_named("vllm", version)))
+    assert runs_out(world, Configuration.parse(configuration), 1, sequences, context) == limit
     assert limit in LIMITS
-
-
-def test_a_large_draft_is_what_runs_out() -> None:
-    world = World(deployment(target="Qwen/Qwen3-8B", draft="Qwen/Qwen3-4B", gpus=1))
-    assert runs_out(world, Configuration.parse("draft-model k2=8"), 1, 1, 100.0) == "draft"
 
 
 def planned(*answers: int, known: str = "") -> NamesPlan:
@@ -182,7 +192,8 @@ def test_the_first_screen_says_which_gpus_idle_and_at_which_loads_answers_wait()
 
 def test_one_k_is_compared_where_its_method_is_best() -> None:
     """The block drafter leaves too little cache for four answers: a head is best there, of which its k says nothing."""
-    found = plan_models("Qwen/Qwen3-8B", gpu="RTX 4090", concurrency=[1, 4], no_curve=True)
+    both = {"methods": ["dspark", "eagle3"], "no_curve": True}
+    found = plan_models("Qwen/Qwen3-8B", gpu="RTX 4090", concurrency=[1, 4], **both)
     first, second = (rows[0].option.configuration for _, rows in found.plan.loads)
     assert first.token != second.token
     assert "Simpler" not in found.text()

@@ -14,10 +14,11 @@ import pytest
 
 from sim.answers.lengths import Fixed, Lognormal
 from sim.fast.controls import controlled_mean, ideal_mean, mean_tokens
+from specplan.planning.sweeping.backends import Backend
 from specplan.planning.sweeping.evaluate import evaluated
 from specplan.planning.sweeping.grid import Grid, read_grid
 from specplan.planning.sweeping.picture import draw_heat, draw_regions, winners
-from specplan.planning.sweeping.sweep import read_rows, run_sweep
+from specplan.planning.sweeping.sweep import Row, read_rows, run_sweep, write_rows
 from theory.errors import ParameterError, SchemaError
 from theory.speedup import f_async, f_sync
 
@@ -36,11 +37,22 @@ alpha1 = {from = 0.3, to = 0.9, points = 4}
 """
 
 
-@pytest.fixture
-def grid(tmp_path: Path) -> Grid:
-    path = tmp_path / "grid.toml"
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Grid:
+    path = tmp_path_factory.mktemp("grid") / "grid.toml"
     path.write_text(TEXT, encoding="utf-8")
     return read_grid(path)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("table") / "one.csv"
+
+
+@pytest.fixture(scope="module")
+def rows(grid: Grid, table: Path) -> list[Row]:
+    """The grid, swept by one process into the table."""
+    return run_sweep(grid, table)
 
 
 def test_points_that_differ_in_a_knob_their_method_lacks_are_one(grid: Grid) -> None:
@@ -48,41 +60,35 @@ def test_points_that_differ_in_a_knob_their_method_lacks_are_one(grid: Grid) -> 
     assert len(grid.points()) == 2 * 2 * 4 + 4
 
 
-def test_a_point_is_worth_the_same_alone(grid: Grid, tmp_path: Path) -> None:
+def test_a_point_is_worth_the_same_alone(grid: Grid, table: Path, rows: list[Row], tmp_path: Path) -> None:
     """Seeds come from the point, not from the order."""
-    rows = run_sweep(grid, tmp_path / "out.parquet")
     points = grid.points()
     for i in (13, 2, 19):
         assert evaluated(points[i], grid, None) == rows[i]
-    assert read_rows(tmp_path / "out.parquet") == [
-        {**dict.fromkeys(read_rows(tmp_path / "out.parquet")[0]), **r} for r in rows
-    ]
-    assert not (tmp_path / "out.parquet.part").exists()
+    write_rows(rows, tmp_path / "out.parquet")
+    written = read_rows(tmp_path / "out.parquet")
+    assert written == [{**dict.fromkeys(written[0]), **row} for row in rows]
+    assert list(table.parent.iterdir()) == [table], "no journal is left"
 
 
-def test_results_do_not_depend_on_workers(grid: Grid, tmp_path: Path) -> None:
-    alone = run_sweep(grid, tmp_path / "one.csv")
-    assert run_sweep(grid, tmp_path / "two.csv", workers=2) == alone
-    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "two.csv").read_bytes()
-
-
-@pytest.mark.slow
-def test_results_do_not_depend_on_dask(grid: Grid, tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed")
-    alone = run_sweep(grid, tmp_path / "one.csv")
-    assert run_sweep(grid, tmp_path / "two.csv", backend="dask", workers=2) == alone
-    with distributed.LocalCluster(n_workers=1, dashboard_address=None, host="127.0.0.1") as running:
-        there = running.scheduler_address
-        assert run_sweep(grid, tmp_path / "three.csv", backend="dask", cluster=there) == alone
-    assert (tmp_path / "three.csv").read_bytes() == (tmp_path / "one.csv").read_bytes()
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # Ray's own
-def test_results_do_not_depend_on_ray(grid: Grid, tmp_path: Path) -> None:
-    pytest.importorskip("ray")
-    alone = run_sweep(grid, tmp_path / "one.csv")
-    assert run_sweep(grid, tmp_path / "two.csv", backend="ray", workers=1) == alone
+@pytest.mark.parametrize(
+    ("backend", "client", "workers"),
+    [
+        ("joblib", "joblib", 2),
+        pytest.param("dask", "distributed", 2, marks=pytest.mark.slow),
+        pytest.param("ray", "ray", 1, marks=[pytest.mark.slow, pytest.mark.filterwarnings("ignore")]),  # Ray's own
+    ],
+)
+def test_results_do_not_depend_on_where_points_run(
+    grid: Grid, table: Path, rows: list[Row], tmp_path: Path, backend: Backend, client: str, workers: int
+) -> None:
+    module = pytest.importorskip(client)
+    assert run_sweep(grid, tmp_path / "two.csv", backend=backend, workers=workers) == rows
+    if backend == "dask":
+        with module.LocalCluster(n_workers=1, dashboard_address=None, host="127.0.0.1") as running:
+            there = running.scheduler_address
+            assert run_sweep(grid, tmp_path / "two.csv", backend=backend, cluster=there) == rows
+    assert table.read_bytes() == (tmp_path / "two.csv").read_bytes()
 
 
 @pytest.mark.slow
@@ -114,11 +120,8 @@ def test_a_sweep_killed_ten_times_equals_one_that_ran_through(tmp_path: Path) ->
 
 
 def test_a_profile_with_loads(tmp_path: Path) -> None:
-    told = {
-        "profile": "lr-deepseek-gsm8k",
-        "precision": 0.05,
-        "vary": {"k1": [2, 4], "concurrency": [1, 2], "alpha1": [0.4, 0.8]},
-    }
+    vary = {"k1": [2, 4], "concurrency": [1, 2], "alpha1": [0.4, 0.8]}
+    told = {"profile": "lr-deepseek-gsm8k", "precision": 0.05, "vary": vary}
     rows = run_sweep(Grid.model_validate(told), tmp_path / "out.csv")
     by = {(row["k1"], row["concurrency"], row["alpha1"]): row["speedup"] for row in rows}
     assert len(by) == 8
@@ -168,8 +171,7 @@ def test_a_sweep_of_which_every_point_fails_is_a_failure_that_leaves_nothing(
     assert "1 of 2 points have no speedup" in out
 
 
-def test_pictures(grid: Grid, tmp_path: Path) -> None:
-    rows = run_sweep(grid, tmp_path / "out.csv")
+def test_pictures_of_a_table_that_is_one(rows: list[Row], tmp_path: Path) -> None:
     draw_heat(rows, tmp_path / "heat.png", "k1", "alpha1", "lr-async")
     draw_regions(rows, tmp_path / "regions.svg", "alpha1", "judge")
     assert (tmp_path / "heat.png").stat().st_size > 5000
@@ -179,6 +181,9 @@ def test_pictures(grid: Grid, tmp_path: Path) -> None:
     assert won[0.9, 0.1] != "plain decoding"
     with pytest.raises(ParameterError, match="colour"):
         draw_heat(rows, tmp_path / "x.png", "colour", "alpha1")
+    (tmp_path / "endless.csv").write_text("speedup\n" + "1" * 200_000 + "\n", encoding="utf-8")
+    with pytest.raises(SchemaError, match="field larger than field limit"):
+        read_rows(tmp_path / "endless.csv")
 
 
 @pytest.mark.parametrize(("sync", "form"), [(False, f_async), (True, f_sync)])
@@ -233,10 +238,3 @@ def test_where_nothing_varies_no_ratio_of_variances_is_told(grid: Grid) -> None:
         row = evaluated(point, grid, None)
         assert row["stderr"] <= 1e-9 * row["speedup"]
         assert row["variance_ratio"] is None or row["variance_ratio"] == 1.0
-
-
-def test_a_table_with_an_endless_cell_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "sweep.csv"
-    path.write_text("speedup\n" + "1" * 200_000 + "\n", encoding="utf-8")
-    with pytest.raises(SchemaError, match="field larger than field limit"):
-        read_rows(path)

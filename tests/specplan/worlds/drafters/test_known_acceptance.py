@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
@@ -90,34 +91,12 @@ test_what_is_no_acceptance_is_one_line = refused(
 )
 
 
-def test_a_file_of_no_method_is_of_none(tmp_path: Path) -> None:
-    path = tmp_path / "after.prom"
-    path.write_text(AFTER, encoding="utf-8")
-    with pytest.raises(ParameterError, match="does not tell of which method it is: say mtp=FILE"):
-        known_acceptances([str(path)])
-    path.write_text(json.dumps({"schema": "specplan.plan"}), encoding="utf-8")
-    with pytest.raises(SpecplanError, match=r"schema: must be specplan\.acceptance"):
-        known_acceptances([f"mtp={path}"])
-    with pytest.raises(ParameterError, match="must give mtp once"):
-        known_acceptances(["mtp=0.7", "nextn=0.8"])
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
     """A server whose /metrics are those of `AFTER`."""
-
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            page = AFTER.encode() if self.path == "/metrics" else b""
-            self.send_response(200 if page else 404)
-            self.send_header("Content-Length", str(len(page)))
-            self.end_headers()
-            self.wfile.write(page)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as listening:
+    (tmp_path / "metrics").write_text(AFTER, encoding="utf-8")
+    pages = partial(SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), pages) as listening:
         Thread(target=listening.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{listening.server_port}"
         listening.shutdown()
@@ -134,76 +113,77 @@ def test_a_live_server_is_read_as_its_saved_page(server: str, tmp_path: Path) ->
     assert sp.acceptance(server).curve.unconditional == pytest.approx((190 / 250, 80 / 250))
 
 
-BENCH = {"completed": 9, "total_output_tokens": 90, "spec_decode_num_drafts": 100}
+def bench(*rates: float, drafts: int = 100) -> dict[str, object]:
+    """What vllm bench writes of a run."""
+    known = {"spec_decode_per_position_acceptance_rates": list(rates)} if rates else {}
+    return {"completed": 9, "total_output_tokens": 90, "spec_decode_num_drafts": drafts, **known}
+
+
 STREAM = {
-    "completed": 1,
-    "total_output_tokens": 9,
-    "input_lens": [4],
-    "output_lens": [9],
-    "ttfts": [0.1],
-    "itls": [[0.02] * 4],
-    "start_times": [1.0],
-}
+    "completed": 1, "total_output_tokens": 9, "input_lens": [4], "output_lens": [9], "ttfts": [0.1],
+    "itls": [[0.02] * 4], "start_times": [1.0],
+}  # fmt: skip
 RECORD = {"metrics": {"speculative_decoding": {"acceptance_histogram": [2, 1, 1], "num_draft_tokens": 8}}}
 GOLDEN = "m:\n  think:\n    1: 1.8\n    2: 2.4\n    3: 2.8\n    4: 3.25\n  plain: {1: 1.5, 2: 1.75}\n"
+
+
+def written(folder: Path, name: str, content: object) -> Path:
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
 
 
 @pytest.mark.parametrize(
     ("name", "content", "behind", "rates", "convention"),
     [
-        ("bench.json", {**BENCH, "spec_decode_per_position_acceptance_rates": [0.8, 0.4]}, "", (0.8, 0.5),
-         "rates by position of vllm bench"),
+        ("bench.json", bench(0.8, 0.4), "", (0.8, 0.5), "rates by position of vllm bench"),
+        ("sweep.json", [bench(0.8, 0.4), bench(0.4, 0.2, drafts=300)], "", (0.5, 0.5), "rates by position"),
         ("stream.json", STREAM, "@3", (0.543689,), "2 tokens per output of the streams of vllm bench at k = 3"),
         ("records.jsonl", RECORD, "", (0.5, 0.5), "from records of requests"),
         ("golden.yaml", GOLDEN, "#plain", (0.5, 0.5), "mean lengths with the bonus token, k by k"),
         ("golden.yaml", GOLDEN, "#m/think", (0.8, 0.745), "fitted within 0.0"),
         ("sglang.prom", "sglang:spec_accept_length 1.75\n", "@2", (0.5, 0.5), "mean length 1.75 with the bonus token"),
     ],
-)  # fmt: skip
+)
 def test_each_tool_is_read_by_its_own_convention(
     tmp_path: Path, name: str, content: object, behind: str, rates: tuple[float, ...], convention: str
 ) -> None:
-    path = tmp_path / name
-    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-    known = known_acceptances([f"eagle3={path}{behind}"])["eagle3"]
+    known = known_acceptances([f"eagle3={written(tmp_path, name, content)}{behind}"])["eagle3"]
     assert known.first(len(rates)) == pytest.approx(rates, abs=0.01)
     assert convention in known.source
     assert f"of {name}" in known.source
 
 
-def test_runs_of_one_k_are_weighed_by_their_drafts(tmp_path: Path) -> None:
-    path = tmp_path / "sweep.json"
-    runs = [{**BENCH, "spec_decode_per_position_acceptance_rates": [0.8, 0.4]}]
-    runs.append({**BENCH, "spec_decode_num_drafts": 300, "spec_decode_per_position_acceptance_rates": [0.4, 0.2]})
-    path.write_text(json.dumps(runs), encoding="utf-8")
-    assert known_acceptances([f"mtp={path}"])["mtp"].per_position == pytest.approx((0.5, 0.5))
-    runs.append({**BENCH, "spec_decode_per_position_acceptance_rates": [0.8]})
-    path.write_text(json.dumps(runs), encoding="utf-8")
-    with pytest.raises(ParameterError, match=r"holds runs with k = 1, 2: give a file of the runs with one k"):
-        known_acceptances([f"mtp={path}"])
-
-
 @pytest.mark.parametrize(
-    ("name", "content", "behind", "message"),
+    ("name", "content", "typed", "message"),
     [
-        ("stream.json", STREAM, "", r"k=None must be said \(--k 3, or FILE@3\)"),
-        ("stream.json", STREAM, "@1", r"must be in \[1, 2\]|k = 1"),
-        ("bare.json", BENCH, "", "says neither what was accepted nor the outputs of streams"),
-        ("golden.yaml", GOLDEN, "", "must name one of: m think, m plain.*said as FILE#MODE"),
-        ("golden.yaml", GOLDEN, "#no", "must name one of: m think, m plain"),
-        ("golden.yaml", GOLDEN, "#think@3", "must have no @k: a file of lengths names its own"),
-        ("bare.json", BENCH, "#on", "names a row, which only files of lengths"),
-        ("two.prom", AFTER + AFTER.replace('"m"', '"n"'), "", "has metrics of several models"),
-        ("plain.prom", "vllm:generation_tokens_total 5\n", "", "no counts of speculative decoding"),
+        ("stream.json", STREAM, "mtp={}", r"k=None must be said \(--k 3, or FILE@3\)"),
+        ("stream.json", {**STREAM, "itls": [[0.02] * 3]}, "mtp={}@1", r"must be in \[1, 2\]|k = 1"),
+        ("bare.json", bench(), "mtp={}", "says neither what was accepted nor the outputs of streams"),
+        (
+            "sweep.json",
+            [bench(0.8, 0.4), bench(0.8)],
+            "mtp={}",
+            "holds runs with k = 1, 2: give a file of the runs with",
+        ),
+        ("golden.yaml", GOLDEN, "mtp={}", "must name one of: m think, m plain.*said as FILE#MODE"),
+        ("golden.yaml", GOLDEN, "mtp={}#no", "must name one of: m think, m plain"),
+        ("golden.yaml", GOLDEN, "mtp={}#think@3", "must have no @k: a file of lengths names its own"),
+        ("bare.json", bench(), "mtp={}#on", "names a row, which only files of lengths"),
+        ("two.prom", AFTER + AFTER.replace('"m"', '"n"'), "mtp={}", "has metrics of several models"),
+        ("plain.prom", "vllm:generation_tokens_total 5\n", "mtp={}", "no counts of speculative decoding"),
+        ("after.prom", AFTER, "{}", "does not tell of which method it is: say mtp=FILE"),
+        ("plan.json", {"schema": "specplan.plan"}, "mtp={}", r"schema: must be specplan\.acceptance"),
     ],
 )
 def test_sources_that_do_not_tell_acceptance_are_refused_in_one_line(
-    tmp_path: Path, name: str, content: object, behind: str, message: str
+    tmp_path: Path, name: str, content: object, typed: str, message: str
 ) -> None:
-    path = tmp_path / name
-    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
-    if behind == "@1":
-        path.write_text(json.dumps({**STREAM, "itls": [[0.02] * 3]}), encoding="utf-8")
     with pytest.raises(SpecplanError, match=message) as caught:
-        known_acceptances([f"mtp={path}{behind}"])
+        known_acceptances([typed.format(written(tmp_path, name, content))])
     assert "\n" not in str(caught.value)
+
+
+def test_a_method_is_given_once() -> None:
+    with pytest.raises(ParameterError, match="must give mtp once"):
+        known_acceptances(["mtp=0.7", "nextn=0.8"])

@@ -1,20 +1,11 @@
 """Commands for well-known models hold together: GPUs, splits, experts and what drafts."""
 
-import json
-import shlex
-
 import pytest
 from command_grid import GPUS, TARGETS, commands
+from told_commands import told
 
 from specplan.worlds.drafters.naming import block_kind, head_kind
 from theory.hardware.shapes import Experts
-
-
-def options(command: str) -> dict[str, str]:
-    """Options of a command with their values; flags have an empty one."""
-    words = shlex.split(command)
-    pairs = zip(words, [*words[1:], "--"], strict=True)
-    return {word: "" if value.startswith("--") else value for word, value in pairs if word.startswith("--")}
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -22,11 +13,11 @@ def test_every_command_uses_the_gpus_that_it_names_and_breaks_no_block(target: s
     seen = set()
     for gpu in GPUS:
         for wanted, configuration, command in commands(target, gpu):
-            values = options(command)
-            devices = command.partition("=")[2].partition(" ")[0].split(",")
+            values = told(command)
+            devices = len(values["gpus"])
             tp, dp = (int(values.get(f"--{name}-parallel-size", "1")) for name in ("tensor", "data"))
-            assert tp * dp == len(devices)
-            assert shlex.split(command)[3] == wanted.target.name
+            assert tp * dp == devices
+            assert values["served"] == wanted.target.name
             whole = "--enable-expert-parallel" in values
             for group in wanted.target.facts.shape.layers:
                 forward = group.feed_forward
@@ -34,8 +25,8 @@ def test_every_command_uses_the_gpus_that_it_names_and_breaks_no_block(target: s
                 if isinstance(forward, Experts):
                     blocks = wanted.target.precision.expert_format.name == "fp8-block" and not whole
                     assert forward.intermediate % (128 * tp if blocks else 1) == 0
-                    assert not whole or forward.count % len(devices) == 0
-            config = json.loads(values.get("--speculative-config", "{}"))
+                    assert not whole or forward.count % devices == 0
+            config = values.get("--speculative-config", {})
             assert bool(config) == configuration.speculates
             seen.add(config.get("method"))
             if configuration.token == "eagle":
