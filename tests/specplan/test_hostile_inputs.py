@@ -16,7 +16,7 @@ import pytest
 from hostile_worlds import LIMIT_S, World, complaints, hostile_world
 
 from specplan.cli import cli
-from specplan.output import InputName, OutputFile
+from specplan.ranges import InputName, OutputFile
 
 pytestmark = [pytest.mark.slow, pytest.mark.long("minutes: every option of every command with every hostile value")]
 
