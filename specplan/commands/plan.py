@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from specplan.output import InputName, refuse_unused
+from specplan.output import refuse_unused
 from specplan.planning.loads.click_options import DEPLOYMENT, LOADS, deployment_options
-from specplan.ranges import ANSWERS, PROBABILITY, WholeNumber
+from specplan.ranges import ANSWERS, PROBABILITY, InputName, WholeNumber
 from specplan.show.saving import result_options
 from theory.errors import ParameterError
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from specplan.output import InputName, refuse_unused
-from specplan.ranges import CONFIDENCE, COST, PARALLEL, PROBABILITY, WINDOW, ListOf, Number
+from specplan.output import refuse_unused
+from specplan.ranges import CONFIDENCE, COST, PARALLEL, PROBABILITY, WINDOW, InputName, ListOf, Number
 from specplan.show.saving import result_options
 from theory.errors import ParameterError
 

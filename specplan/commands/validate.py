@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from specplan.output import InputName, OutputFile, journal_of, refuse_unused
-from specplan.ranges import ANSWERS, SEED, WINDOW, ListOf, WholeNumber, pairs
+from specplan.output import journal_of, refuse_unused
+from specplan.ranges import ANSWERS, SEED, WINDOW, InputName, ListOf, OutputFile, WholeNumber, pairs
 from specplan.show.saving import result_options
 from theory.errors import ParameterError
 
