@@ -34,6 +34,7 @@ __all__ = [
     "check_folder",
     "check_output",
     "deliver",
+    "is_typed",
     "journal_of",
     "json_option",
     "narrow",
@@ -78,6 +79,11 @@ output_options = all_of(
 """Options ``-o/--output`` and ``--force``; see `check_output` and `deliver`."""
 
 
+def is_typed(name: str) -> bool:
+    """Return whether a parameter of the running command is on the command line."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
 def refuse_unused(names: Sequence[str], why: str) -> None:
     """Refuse options of the running command that would change nothing: whoever typed them expects otherwise.
 
@@ -90,12 +96,10 @@ def refuse_unused(names: Sequence[str], why: str) -> None:
     ------
     ParameterError : one of them was typed.
     """
-    context = click.get_current_context()
-    for name in names:
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            value = context.params[name]
-            text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            raise ParameterError(name, text, f"has no use {why}: leave it out")
+    for name in filter(is_typed, names):
+        value = click.get_current_context().params[name]
+        text = ", ".join(map(str, several(value)))
+        raise ParameterError(name, text, f"has no use {why}: leave it out")
 
 
 def check_output(path: Path | None, *, force: bool) -> None:
