@@ -66,6 +66,25 @@ def test_a_plan_of_models_is_what_the_command_prints(run_main: Main) -> None:
         sp.plan(target="Qwen/Qwen3-32B")
 
 
+@pytest.mark.parametrize(("concurrency", "starts"), [(1, "sglang.launch_server"), (64, "vllm serve")])
+def test_a_first_screen_says_which_vllm_it_takes_where_the_commands_start_vllm(concurrency: int, starts: str) -> None:
+    """SGLang has no DSpark with copies of attention, which are the best for many answers."""
+    found = sp.plan_models(
+        "deepseek-ai/DeepSeek-V3",
+        gpu="H200",
+        gpus=8,
+        engine="sglang",
+        block="dspark",
+        methods=["dspark"],
+        k=5,
+        answer_tokens=400,
+        context=800,
+        concurrency=concurrency,
+    )
+    assert starts in found.plain()["loads"][0]["settings"]["commands"][0]
+    assert ("To run it: dspark needs vLLM 0.25 or later." in found.text()) == (starts == "vllm serve")
+
+
 def test_frames_have_the_records(plan: ProfilePlan) -> None:
     pandas = pytest.importorskip("pandas")
     frame = plan.to_frame()
