@@ -11,7 +11,7 @@ import click
 
 from specplan.output import SCREEN, progress, table, to_json
 from specplan.ranges import CONFIDENCE, InputName, pairs
-from specplan.show.saving import Told, result_options
+from specplan.show.saving import Printed, result_options
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def command() -> None:
 
 @command.command("list")
 @result_options(verbose=False, output=False)
-def list_profiles() -> Told:
+def list_profiles() -> Printed:
     """List the profiles that come with specplan."""
     from calibrate.record import library as profiles
 
@@ -96,7 +96,7 @@ def schema() -> str:
 @click.option("--all", "show_all", is_flag=True, help="Also list differences within noise.")
 @click.option("--exit-code", is_flag=True, help="Exit with status 1 if a measured difference exceeds noise.")
 @result_options(verbose=False)
-def diff(first: str, second: str, confidence: float, with_plan: bool, show_all: bool, exit_code: bool) -> Told:
+def diff(first: str, second: str, confidence: float, with_plan: bool, show_all: bool, exit_code: bool) -> Printed:
     """Compare the profiles FIRST and SECOND (names or files): different settings, and differences beyond noise.
 
     All tests of a comparison share an error rate (Holm): without any true difference, the probability of reporting any

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from specplan.show.page import Report
     from specplan.show.result import Result
 
-__all__ = ["Told", "command_line", "report_option", "result_options", "save", "versions", "words_given"]
+__all__ = ["Printed", "command_line", "report_option", "result_options", "save", "versions", "words_given"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-Told = tuple[str, dict[str, Any], int]
+Printed = tuple[str, dict[str, Any], int]
 """A text, the same as plain data, and the exit code."""
 
 _PLACE: Final = re.compile(r"(\w+://)[^@/\s]*@")
@@ -58,17 +58,17 @@ def result_options(
     output: bool = True,
     journal: bool = False,
     instead: Callable[[Mapping[str, Any]], bool] = lambda options: False,
-) -> Callable[[Callable[..., Result | Iterator[Result] | Told | str]], Callable[..., None]]:
+) -> Callable[[Callable[..., Result | Iterator[Result] | Printed | str]], Callable[..., None]]:
     """Return what gives a command the options of a result, where wanted: -v, --report, --json, and -o with --force.
 
     The command returns the result, results of which each is better known than the one before (a terminal shows them in
-    one place), what it tells without a result, or a text that is printed as it is. Its outputs are checked before it
+    one place), what it prints without a result, or a text that is printed as it is. Its outputs are checked before it
     runs; then the (last) result is printed, its report saved, and the command ends as the result says
     (`specplan.show.result.Result.conclude`). Of a command with a ``journal`` next to its output a file gets the text of
     -v, and the journal is removed. ``instead`` writes something else where options say so, and returns whether it has.
     """
 
-    def with_options(command: Callable[..., Result | Iterator[Result] | Told | str]) -> Callable[..., None]:
+    def with_options(command: Callable[..., Result | Iterator[Result] | Printed | str]) -> Callable[..., None]:
         @wraps(command)
         def printed(*arguments: Any, output: Path | None = None, force: bool = False, **options: Any) -> None:
             if instead(click.get_current_context().params):

@@ -12,7 +12,7 @@ import click
 
 from specplan.output import progress, screen, table
 from specplan.ranges import SECONDS, SEED, SHARE, WholeNumber
-from specplan.show.saving import Told, result_options
+from specplan.show.saving import Printed, result_options
 
 if TYPE_CHECKING:
     from specplan.live.certifying.cells import Scored
@@ -62,7 +62,7 @@ def command(
     api_key_env: str,
     timeout: float,
     **amounts: Any,
-) -> Told:
+) -> Printed:
     """Test whether a server that speculates draws from the target's distribution, by betting on defects.
 
     It draws answers at temperature 1 and reads the probabilities of target and draft at each token (vLLM's
