@@ -172,8 +172,8 @@ def _devices(gpus: Iterable[int]) -> str:
 
 
 def _later_versions(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> Iterator[str]:
-    """Yield which vLLM a command needs where the user did not say which one runs."""
-    if configuration.token is None or deployment.engine_said:
+    """Yield which vLLM a command needs where the user did not say which vLLM runs."""
+    if configuration.token is None or (deployment.engine_said and deployment.engine.name == "vllm"):
         return
     if arrangement.pp > 1:
         yield f"speculation over machines needs vLLM {first_with('vllm', 'speculation over stages')} or later"
