@@ -19,7 +19,7 @@ import click
 from click.core import ParameterSource
 
 from specplan.log_lines import lines_on_log
-from specplan.ranges import typed
+from specplan.ranges import InputName, OutputFile, typed
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SCREEN",
-    "InputName",
-    "OutputFile",
     "Progress",
     "all_of",
     "between",
@@ -36,10 +34,12 @@ __all__ = [
     "check_folder",
     "check_output",
     "deliver",
+    "is_typed",
     "journal_of",
     "json_option",
     "narrow",
     "output_options",
+    "percent",
     "progress",
     "refuse_unused",
     "screen",
@@ -61,46 +61,6 @@ verbose_option = click.option("-v", "--verbose", is_flag=True, help="Print all r
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON with sorted keys instead of a table.")
 
 
-class InputName(click.ParamType):  # type: ignore[type-arg]  # as in specplan.ranges
-    """A text that may name a file or a folder to read, such as a profile: no output may take its place.
-
-    Parameters
-    ----------
-    lists : whether it may be several names with commas between them.
-    """
-
-    name = "text"
-
-    def __init__(self, *, lists: bool = False) -> None:
-        self.lists = lists
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the text, which must not be blank; see `click.ParamType.convert`."""
-        if not str(value).strip():
-            raise ParameterError(typed(param), value, "must not be empty; leave the option out if there is none")
-        return value
-
-
-class OutputFile(click.Path):
-    """A file that a command writes; `check_output` checks all of a command.
-
-    Parameters
-    ----------
-    endings : that its name may have; any if there are none.
-    """
-
-    def __init__(self, *endings: str) -> None:
-        super().__init__(path_type=Path)
-        self.endings = endings
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path, of an ending that can be written; see `click.ParamType.convert`."""
-        if self.endings and Path(value).suffix.lower() not in self.endings:
-            *others, last = self.endings
-            raise ParameterError(typed(param), str(value), f"must end in {', '.join(others)} or {last}")
-        return super().convert(value, param, ctx)
-
-
 def all_of(*options: Callable[[Any], Any]) -> Callable[[Any], Callable[..., Any]]:
     """Return what gives a command several options, which help lists in this order."""
 
@@ -119,6 +79,11 @@ output_options = all_of(
 """Options ``-o/--output`` and ``--force``; see `check_output` and `deliver`."""
 
 
+def is_typed(name: str) -> bool:
+    """Return whether a parameter of the running command is on the command line."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
 def refuse_unused(names: Sequence[str], why: str) -> None:
     """Refuse options of the running command that would change nothing: whoever typed them expects otherwise.
 
@@ -131,12 +96,10 @@ def refuse_unused(names: Sequence[str], why: str) -> None:
     ------
     ParameterError : one of them was typed.
     """
-    context = click.get_current_context()
-    for name in names:
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            value = context.params[name]
-            text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            raise ParameterError(name, text, f"has no use {why}: leave it out")
+    for name in filter(is_typed, names):
+        value = click.get_current_context().params[name]
+        text = ", ".join(map(str, several(value)))
+        raise ParameterError(name, text, f"has no use {why}: leave it out")
 
 
 def check_output(path: Path | None, *, force: bool) -> None:
@@ -346,6 +309,15 @@ def between(estimate: Estimate, digits: int = 2) -> str:
     """Return an estimate with its interval."""
     value, low, high = (f"{one:.{digits}f}" for one in (estimate.value, estimate.low, estimate.high))
     return f"{value} [{low}, {high}]"
+
+
+def percent(share: float, digits: int = 1, *, signed: bool = False) -> str:
+    """Return a share in per cent, as every screen and report prints it.
+
+    >>> percent(0.125), percent(0.5, 0), percent(0.02, signed=True)
+    ('12.5 %', '50 %', '+2.0 %')
+    """
+    return f"{100 * share:{'+' if signed else ''}.{digits}f} %"
 
 
 def by_need(unknown: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""The one place that checks what numbers options take: each kind of option has its range here.
+"""The one place that checks what options take: numbers, each kind with its range, and names of files.
 
 A number outside, NaN, infinity and what is no number are refused before anything runs, by the option's own name.
 """
@@ -6,6 +6,7 @@ A number outside, NaN, infinity and what is no number are refused before anythin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -32,8 +33,10 @@ __all__ = [
     "TOKENS",
     "TOP_P",
     "WINDOW",
+    "InputName",
     "ListOf",
     "Number",
+    "OutputFile",
     "WholeNumber",
     "pairs",
     "typed",
@@ -119,6 +122,46 @@ class ListOf(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
             except ParameterError:
                 raise ParameterError(typed(param), value, f"must be {kind} in {rule}, such as 1,2,4") from None
         return str(value)
+
+
+class InputName(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
+    """A text that may name a file or a folder to read, such as a profile: no output may take its place.
+
+    Parameters
+    ----------
+    lists : whether it may be several names with commas between them.
+    """
+
+    name = "text"
+
+    def __init__(self, *, lists: bool = False) -> None:
+        self.lists = lists
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the text, which must not be blank; see `click.ParamType.convert`."""
+        if not str(value).strip():
+            raise ParameterError(typed(param), value, "must not be empty; leave the option out if there is none")
+        return value
+
+
+class OutputFile(click.Path):
+    """A file that a command writes; `check_output` checks all of a command.
+
+    Parameters
+    ----------
+    endings : that its name may have; any if there are none.
+    """
+
+    def __init__(self, *endings: str) -> None:
+        super().__init__(path_type=Path)
+        self.endings = endings
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path, of an ending that can be written; see `click.ParamType.convert`."""
+        if self.endings and Path(value).suffix.lower() not in self.endings:
+            *others, last = self.endings
+            raise ParameterError(typed(param), str(value), f"must end in {', '.join(others)} or {last}")
+        return super().convert(value, param, ctx)
 
 
 def typed(param: click.Parameter | None) -> str:

@@ -16,7 +16,7 @@ from calibrate.token_acceptance.measured import curve_of, dynamic_stats_of
 from calibrate.token_acceptance.schedule import DynamicStats
 from sim.catalogue import choice
 from specplan.api.planning import profile
-from specplan.output import SCREEN, table, to_json
+from specplan.output import SCREEN, percent, table, to_json
 from specplan.readers.acceptance import RECORDS, is_address, read_acceptance
 from specplan.readers.formats import is_benchmark
 from specplan.show.result import Result
@@ -96,7 +96,7 @@ class Acceptance(Result):
             below += ["passes without a draft: not known, so tokens per pass are at most the length with bonus"]
         else:
             tokens = ", ".join(f"{curve.tokens_per_pass(k):.3f}" for k in range(1, curve.k + 1))
-            below += [f"{100 * curve.hit_rate:.1f} % of the passes have a draft; tokens per pass at each K: {tokens}"]
+            below += [f"{percent(curve.hit_rate)} of the passes have a draft; tokens per pass at each K: {tokens}"]
         if self.stats is not None:
             ranges = ", ".join(f"{first}-{last}: {k}" for first, last, k in self.stats.schedule().ranges)
             below.append(f"best K by batch size: {ranges}")

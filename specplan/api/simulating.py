@@ -14,7 +14,7 @@ from calibrate.record.files import replacing, write_atomically
 from sim.configuration import Configuration
 from sim.timeline import Timeline, perfetto
 from specplan.api.planning import profile
-from specplan.output import SCREEN, progress, table
+from specplan.output import SCREEN, percent, progress, table
 from specplan.planning.candidates import Request
 from specplan.planning.loads.from_profile import FromProfile
 from specplan.planning.loads.load_plan import LoadRow, row_at
@@ -83,7 +83,7 @@ class Simulated(Result):
         rows = [
             ["speedup over plain decoding", f"{s.value:.3f}", f"95 % interval {s.low:.3f} – {s.high:.3f}"],
             ["seconds per answer", f"{p.seconds_per_answer:.4g}", f"plain decoding {p.baseline_seconds:.4g}"],
-            ["draft steps in the answer", f"{100 * p.accepted:.1f} %", ""],
+            ["draft steps in the answer", percent(p.accepted), ""],
             ["target sequences in flight", f"{p.peak_sequences}", "at the peak"],
             ["tokens per target pass", f"{p.tokens_per_pass:.3f}", ""],
             ["discarded draft tokens", f"{p.wasted_draft:.3f}", "per committed token"],
@@ -91,7 +91,7 @@ class Simulated(Result):
             *self._loaded_rows(),
             *_accuracy(p),
         ]
-        parts = ", ".join(f"{name} ±{100 * value:.1f} %" for name, value in p.errors.items())
+        parts = ", ".join(f"{name} ±{percent(value)}" for name, value in p.errors.items())
         every = {**c.knobs, **c.token_knobs, "k2": c.k2}
         knobs = ", ".join(f"{name} = {value}" for name, value in every.items() if value is not None)
         title = textwrap.fill(f"{label(c)} on {self.profile}: {knobs}; {p.speedup.n} answers", SCREEN)
@@ -107,7 +107,7 @@ class Simulated(Result):
             return []
         n, s, busy = self.concurrency, self.loaded.gain, self.loaded.served.busy
         seconds, busiest = n / self.loaded.answers_per_s, max(busy, key=busy.__getitem__)
-        plain = f"plain decoding {seconds * s.value:.4g}; {busiest} busy {100 * busy[busiest]:.0f} %"
+        plain = f"plain decoding {seconds * s.value:.4g}; {busiest} busy {percent(busy[busiest], 0)}"
         return [
             [f"speedup with {n} answers at once", f"{s.value:.3f}", f"95 % interval {s.low:.3f} – {s.high:.3f}"],
             [f"seconds per answer, {n} at once", f"{seconds:.4g}", plain],

@@ -3,110 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from calibrate.models.servers import timeouts_as_such
-from calibrate.record.files import replacing
 from specplan.api.planning import profile as profile_of
 from specplan.calibrating import finished
 from specplan.check.validating import under_load, validation
 from specplan.check.validating.questions import Questions, named, to_ask
-from specplan.check.validating.under_load import LoadValidation
-from specplan.check.validating.validation import Validation
 from specplan.output import progress
-from specplan.planning.advice import Advice, advise
-from specplan.show import validations
-from specplan.show.rendering import as_text
-from specplan.show.result import Result, flat
+from specplan.planning.advice import advise
+from specplan.show.load_validations import ValidatedUnderLoad
+from specplan.show.validations import Validated
 
 if TYPE_CHECKING:
     from calibrate.record.profile import Profile
     from sim.configuration import Configuration
-    from specplan.show.page import Report
 
 __all__ = ["Validated", "ValidatedUnderLoad", "validate", "validate_under_load"]
 
 T = TypeVar("T")
 
 Configurations: TypeAlias = "str | Configuration | Sequence[str | Configuration]"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Validated(Result):
-    """Configurations, predicted and measured at concurrency 1."""
-
-    validation: Validation
-    profile: Profile
-    advice: Advice
-    """Servers and clients that run the configuration that was measured fastest."""
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row for each configuration."""
-        return [
-            flat(
-                {"method": row.name, "predicted": row.prediction.speedup, "measured": row.measured.speedup}
-                | {"error": row.error, "good": row.good, "at_pace": row.at_pace, "replayed": row.replayed}
-                | {"accuracy_predicted": row.prediction.accuracy, "accuracy_measured": row.measured.accuracy}
-            )
-            for row in self.validation.rows
-        ]
-
-    def plain(self) -> dict[str, Any]:
-        """Return what ``specplan validate --json`` prints."""
-        return {**validations.plain(self.validation), "advice": self.advice.plain()}
-
-    def text(self, *, verbose: bool = False) -> str:
-        """Return the text of ``specplan validate``, with ``verbose`` that of ``specplan validate -v``."""
-        first = validations.first_screen(self.validation)
-        return f"{first}\n\n{as_text(self.report())}" if verbose else first
-
-    def draw(self, path: Path) -> bool:
-        """Draw an answer of the fastest configuration, simulated above measured; return False if none was run now."""
-        rows = [row for row in self.validation.rows if row.name in self.validation.runs.sessions]
-        if not rows:
-            return False
-        with replacing(path) as temporary:
-            fastest = max(rows, key=lambda row: row.measured.speedup.value)
-            validation.draw_timelines(self.profile, self.validation, fastest, temporary)
-        return True
-
-    def report(self) -> Report:
-        """Return the page that ``--report`` writes."""
-        return validations.validation_report(self.validation, self.advice)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ValidatedUnderLoad(Result):
-    """Configurations, predicted and measured with concurrent clients."""
-
-    validation: LoadValidation
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a row for each number of clients and configuration."""
-        return [
-            flat(
-                {"clients": row.clients, "method": row.name, "error": row.error, "accuracy": row.accuracy}
-                | {f"{name}_predicted": value for name, value in row.predicted.items()}
-                | {f"{name}_measured": value for name, value in row.measured.items()}
-            )
-            for row in self.validation.rows
-        ]
-
-    def plain(self) -> dict[str, Any]:
-        """Return what ``specplan validate --concurrency --json`` prints."""
-        return validations.load_plain(self.validation)
-
-    def text(self, *, verbose: bool = False) -> str:
-        """Return what ``specplan validate --concurrency`` prints."""
-        first = validations.load_first_screen(self.validation)
-        return f"{first}\n\n{as_text(self.report())}" if verbose else first
-
-    def report(self) -> Report:
-        """Return the page that ``--report`` writes."""
-        return validations.load_validation_report(self.validation)
 
 
 def validate(

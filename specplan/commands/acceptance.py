@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specplan.output import InputName
-from specplan.ranges import PARALLEL, WholeNumber
+from specplan.ranges import PARALLEL, InputName, WholeNumber
 from specplan.show.saving import result_options
 from theory.errors import ParameterError
 

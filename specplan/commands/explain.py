@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specplan.output import InputName, refuse_unused
-from specplan.ranges import GPUS, SEED, SHARE, TOKENS, Number, WholeNumber
+from specplan.output import refuse_unused
+from specplan.ranges import GPUS, SEED, SHARE, TOKENS, InputName, Number, WholeNumber
 from specplan.show.saving import result_options
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from specplan.output import InputName, refuse_unused
+from specplan.output import is_typed, refuse_unused
 from specplan.planning.loads.click_options import DEPLOYMENT, LOADS, deployment_options
-from specplan.ranges import ANSWERS, PROBABILITY, WholeNumber
+from specplan.ranges import ANSWERS, PROBABILITY, InputName, WholeNumber
 from specplan.show.saving import result_options
 from theory.errors import ParameterError
 
@@ -156,7 +156,7 @@ def _from_names(options: Mapping[str, Any], names: Sequence[str]) -> LoadsPlan |
     from specplan.planning.loads.gpu_types import gpu_plans, is_several
     from specplan.show.loads.results import GpusPlan, LoadsPlan
 
-    options = {**options, "max_parallel": options["max_parallel"] if _is_typed("max_parallel") else None}
+    options = {**options, "max_parallel": options["max_parallel"] if is_typed("max_parallel") else None}
     if is_several(options["gpu"]):
         return GpusPlan(plans=gpu_plans(options, names))
     if options["budget"] is None:
@@ -170,7 +170,7 @@ def _from_files(options: Mapping[str, Any], names: Sequence[str]) -> TracesPlan 
     from specplan.readers.traced import TracedRequest, read_latency, read_traced
     from specplan.show.loads.traced import TracesPlan, TreePlan
 
-    if not _is_typed("latency") or len(options["acceptance"]) != 1:
+    if not is_typed("latency") or len(options["acceptance"]) != 1:
         raise click.UsageError("give --target, or one --acceptance FILE with --latency FILE (fitted times of passes)")
     params = [one.name or "" for one in click.get_current_context().command.params]
     refuse_unused([name for name in params if name not in _OF_FILES], "without --target or --profile")
@@ -199,7 +199,7 @@ def _check_kind(profile: str | None, options: Mapping[str, Any]) -> None:
         raise click.UsageError("give --profile or --target, not both")
     if profile is None:
         instead = {"k2_max": "--k fixes the tokens drafted per round", "copies": "--gpus says how many GPUs there are"}
-        for name in filter(_is_typed, _OF_PROFILES):
+        for name in filter(is_typed, _OF_PROFILES):
             option = next(one for one in click.get_current_context().command.params if one.name == name)
             why = instead.get(name, "plans from names need no such option")
             raise click.UsageError(f"{option.opts[-1]} needs --profile: {why}")
@@ -207,8 +207,3 @@ def _check_kind(profile: str | None, options: Mapping[str, Any]) -> None:
     others = [name for name in said if name not in _OF_BOTH]
     if profile is not None and others:
         raise click.UsageError(f"--{others[0]} needs --target; with --profile go --{', --'.join(_OF_BOTH)}")
-
-
-def _is_typed(name: str) -> bool:
-    """Whether an option is on the command line."""
-    return click.get_current_context().get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE

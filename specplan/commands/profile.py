@@ -5,24 +5,13 @@ from __future__ import annotations
 import textwrap
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from specplan.output import (
-    SCREEN,
-    InputName,
-    check_output,
-    deliver,
-    json_option,
-    output_options,
-    progress,
-    table,
-    to_json,
-)
-from specplan.ranges import CONFIDENCE, pairs
-from specplan.show.saving import result_options
+from specplan.output import SCREEN, progress, table, to_json
+from specplan.ranges import CONFIDENCE, InputName, pairs
+from specplan.show.saving import Printed, result_options
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -39,15 +28,12 @@ def command() -> None:
 
 
 @command.command("list")
-@json_option
-def list_profiles(as_json: bool) -> None:
+@result_options(verbose=False, output=False)
+def list_profiles() -> Printed:
     """List the profiles that come with specplan."""
     from calibrate.record import library as profiles
 
     known = [_summary(profiles.bundled(name)) for name in profiles.names()]
-    if as_json:
-        deliver(to_json({"schema": "specplan.profiles", "schema_version": 1, "profiles": known}), None)
-        return
     rows_of: dict[str, list[list[str]]] = {}
     for item in sorted(known, key=lambda one: one["source"] != "published"):
         heading = f"{item['draft']} drafts for {item['target']} ({item['source']}):"
@@ -59,37 +45,38 @@ def list_profiles(as_json: bool) -> None:
         shown = textwrap.fill(heading, SCREEN, break_on_hyphens=False)
         blocks.append(f"{shown}\n\n{table(['profile', 'alpha1', 'c1'], rows)}")
     below = "alpha1: share of draft steps that are accepted; c1: draft step time / target step time. ± half-width."
-    deliver("\n\n".join([*blocks, textwrap.fill(below, SCREEN)]), None)
+    text = "\n\n".join([*blocks, textwrap.fill(below, SCREEN)])
+    return text, {"schema": "specplan.profiles", "schema_version": 1, "profiles": known}, 0
 
 
 @command.command()
 @click.argument("profile", type=InputName())
-@json_option
-@output_options
-def show(profile: str, as_json: bool, output: Path | None, force: bool) -> None:
+@result_options(verbose=False)
+def show(profile: str) -> str:
     """Show the profile PROFILE, a name or a file."""
     from calibrate.record.library import load
 
-    check_output(output, force=force)
     loaded = load(profile)
-    deliver(loaded.to_json().rstrip() if as_json else _described(loaded), output)
+    as_json = click.get_current_context().params["as_json"]
+    return loaded.to_json().rstrip() if as_json else _described(loaded)
 
 
 @command.command()
 @click.argument("files", type=InputName(), nargs=-1, required=True)
-@json_option
-def check(files: tuple[str, ...], as_json: bool) -> None:
+@result_options(verbose=False, output=False)
+def check(files: tuple[str, ...]) -> str:
     """Check that each of FILES (names or files) is a valid profile."""
     from calibrate.record.library import load
 
     loaded = [load(file) for file in files]
-    if as_json:
+    if click.get_current_context().params["as_json"]:
         valid = [{**_summary(p), "valid": True} for p in loaded]
-        deliver(to_json({"schema": "specplan.profile-check", "schema_version": 1, "profiles": valid}), None)
-        return
+        return to_json({"schema": "specplan.profile-check", "schema_version": 1, "profiles": valid})
+    lines = []
     for file, p in zip(files, loaded, strict=True):
         name = "" if p.name == file else f" {p.name!r}"
-        deliver(f"{file}: valid profile{name} (schema version {p.schema_version}, {p.source})", None)
+        lines.append(f"{file}: valid profile{name} (schema version {p.schema_version}, {p.source})")
+    return "\n".join(lines)
 
 
 @command.command()
@@ -108,19 +95,8 @@ def schema() -> str:
 @click.option("--plan/--no-plan", "with_plan", default=True, help="Compare planned speedups too.")
 @click.option("--all", "show_all", is_flag=True, help="Also list differences within noise.")
 @click.option("--exit-code", is_flag=True, help="Exit with status 1 if a measured difference exceeds noise.")
-@json_option
-@output_options
-def diff(
-    first: str,
-    second: str,
-    confidence: float,
-    with_plan: bool,
-    show_all: bool,
-    exit_code: bool,
-    as_json: bool,
-    output: Path | None,
-    force: bool,
-) -> None:
+@result_options(verbose=False)
+def diff(first: str, second: str, confidence: float, with_plan: bool, show_all: bool, exit_code: bool) -> Printed:
     """Compare the profiles FIRST and SECOND (names or files): different settings, and differences beyond noise.
 
     All tests of a comparison share an error rate (Holm): without any true difference, the probability of reporting any
@@ -129,14 +105,11 @@ def diff(
     from calibrate.record.compare import compare
     from calibrate.record.library import load
 
-    check_output(output, force=force)
     one, two = load(first), load(second)
     speedups = _planned_speedups(one, two) if with_plan else {}
     comparison = compare(one, two, speedups=speedups, confidence=confidence)
     plain = {"schema": "specplan.profile-diff", "schema_version": 1, **asdict(comparison)}
-    deliver(to_json(plain) if as_json else _comparison_text(comparison, show_all=show_all), output)
-    if exit_code and comparison.real:
-        raise click.exceptions.Exit(1)
+    return _comparison_text(comparison, show_all=show_all), plain, int(exit_code and bool(comparison.real))
 
 
 _SAME_MODELS: Final = 0.01

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from specplan.output import InputName, OutputFile, check_output
-from specplan.ranges import SECONDS, SHARE, TOKENS, WholeNumber
+from specplan.output import check_output
+from specplan.ranges import SECONDS, SHARE, TOKENS, InputName, OutputFile, WholeNumber
 from theory.errors import CalibrationError, ParameterError
 
 if TYPE_CHECKING:
     import uvicorn
 
+    from specplan.live.gateway.control import Limits
     from specplan.live.gateway.plans import ServingPlan
     from specplan.live.gateway.servers import Endpoints
     from specplan.live.gateway.serving import Shared
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+_SERVERS: Final = ("target", "draft", "judge", "scorer", "embedding", "speculative", "api_key_env")
+"""Parameters about servers, which a plan may name too; the other ones are of `specplan.live.gateway.control.Limits`."""
 
 
 @click.command(name="serve")
@@ -61,17 +64,25 @@ _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 @click.option("--api-key-env", default="", show_default=False,
     help="Variable with a key for the gateway's own requests at its start. "
     "Clients' keys are forwarded, and kept nowhere.")  # fmt: skip
-@click.option("--max-in-flight", type=WholeNumber(1, 4096), default=64, help="Most answers in flight.")
-@click.option("--max-answer-tokens", type=TOKENS, default=16_384, help="Longest answer, tokens.")
-@click.option("--max-seconds", type=SECONDS, default=600.0, help="Longest time of an answer, s; it ends there.")
+@click.option("--max-in-flight", "in_flight", type=WholeNumber(1, 4096), default=64, help="Most answers in flight.")
+@click.option("--max-answer-tokens", "answer_tokens", type=TOKENS, default=16_384, help="Longest answer, tokens.")
+@click.option(
+    "--max-seconds",
+    "answer_seconds",
+    type=SECONDS,
+    default=600.0,
+    help="Longest time of an answer, s; it ends there.",
+)
 @click.option(
     "--max-body",
+    "body_bytes",
     type=WholeNumber(1024, 2**30),
     default=4 * 2**20,
     help="Largest body of a request, bytes.",
 )
 @click.option(
     "--patience",
+    "patience_s",
     type=SECONDS,
     default=10.0,
     help="Seconds that a draft, judge or scorer may take for an operation; then the answer continues without it.",
@@ -96,11 +107,12 @@ _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 @click.option("--force", is_flag=True, help="Overwrite the new profile's file if there is one.")
 @click.option(
     "--grace",
+    "grace_s",
     type=SECONDS,
     show_default="--max-seconds",
     help="Longest time that answers may take to end after SIGTERM or SIGINT, s; then they are broken off.",
 )
-@click.option("--timeout", type=SECONDS, default=120.0, help="Longest silence of the target, s.")
+@click.option("--timeout", "timeout_s", type=SECONDS, default=120.0, help="Longest silence of the target, s.")
 @click.option(
     "--workers",
     type=WholeNumber(1, 64),
@@ -112,19 +124,12 @@ def command(
     profile: str | None,
     host: str,
     port: int,
-    max_in_flight: int,
-    max_answer_tokens: int,
-    max_seconds: float,
-    max_body: int,
-    patience: float,
     false_alarm: float,
     trust_plan: bool,
     replan: Path | None,
     force: bool,
-    grace: float | None,
-    timeout: float,
     workers: int,
-    **servers: Any,
+    **options: Any,
 ) -> None:
     """Serve a plan: an OpenAI-compatible gateway in front of model servers.
 
@@ -147,57 +152,72 @@ def command(
 
     from calibrate.record.library import load
     from specplan.live.gateway.control import Limits
-    from specplan.live.gateway.listening import AFTER_GRACE_S, collect_seldom, server_for
-    from specplan.live.gateway.servers import Endpoints, models_of, opened
-    from specplan.live.gateway.serving import Serving, Shared
-    from specplan.live.gateway.workers.hub import Hub
-    from specplan.live.gateway.workers.processes import Workers
+    from specplan.live.gateway.servers import Endpoints
 
-    named = {name: getattr(plan.defaults, name, "") if one is None else one for name, one in servers.items()}
+    named = {name: options.pop(name) for name in _SERVERS}
+    named = {name: getattr(plan.defaults, name, "") if one is None else one for name, one in named.items()}
     if not named["target"]:
         raise ParameterError("target", "", "must be given as URL[#model]: the plan names no server")
-    endpoints = Endpoints(**named, timeout_s=timeout)
+    endpoints = Endpoints(**named, timeout_s=options["timeout_s"])
     plan = plan.servable(endpoints.helpers, trusted=trust_plan)
     endpoints.check(plan)
-    limits = Limits(
-        in_flight=max_in_flight,
-        answer_tokens=max_answer_tokens,
-        answer_seconds=max_seconds,
-        body_bytes=max_body,
-        patience_s=patience,
-        timeout_s=timeout,
-        grace_s=max_seconds if grace is None else grace,
-    )
+    options["grace_s"] = options["answer_seconds"] if options["grace_s"] is None else options["grace_s"]
     known = None if profile is None else load(profile)
-    settings = None if known is None else dict(known.settings)
     more: dict[str, Any] = {"profile": known, "false_alarm": false_alarm, "trust_plan": trust_plan, "tell": _say}
-
-    async def serve_here(sock: socket.socket) -> None:
-        models = models_of(endpoints, plan, settings or {})
-        async with opened(endpoints, models, plan, timed=known is not None) as opened_servers:
-            serving = Serving(opened_servers, plan, limits, **more)
-            _tell(plan, endpoints, sock)
-            most_s = math.ceil(limits.grace_s) + AFTER_GRACE_S
-            server = server_for(serving.app, client_seconds=limits.client_seconds, grace_s=most_s)
-            collect_seldom()
-            with _replanned(serving, replan), _stopped_by_signals(server, limits.grace_s, serving.app.state.break_off):
-                await server.serve(sockets=[sock])
-
-    async def serve_by_workers(sock: socket.socket) -> None:
-        shared = Shared(plan, limits, **more)
-        begin = {"plan": text, "trust_plan": trust_plan, "settings": settings}
-        begin |= {"endpoints": asdict(endpoints), "limits": asdict(limits)}
-        processes = Workers(Hub(shared, plan), begin, workers, tell=_say)
-        collect_seldom()
-        with _replanned(shared, replan):
-            await processes.serve(sock, limits.grace_s, lambda: _tell(plan, endpoints, sock))
-
-    serve = serve_here if workers == 1 else serve_by_workers
     if workers > max(os.cpu_count() or 1, 1):
         _say(f"warning: {workers} workers on {os.cpu_count()} cores: those beyond the cores pass on nothing more")
     # uvloop, where it is installed
     with _listening(host, port) as sock, asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
-        runner.run(serve(sock))
+        served = sock, plan, endpoints, Limits(**options), replan, more
+        runner.run(_serve(*served) if workers == 1 else _serve_by_workers(workers, text, *served))
+
+
+async def _serve(
+    sock: socket.socket, plan: ServingPlan, endpoints: Endpoints, limits: Limits, replan: Path | None, more: Any
+) -> None:
+    """Answer in this process; ``more`` goes to `specplan.live.gateway.serving.Shared`."""
+    from specplan.live.gateway.listening import AFTER_GRACE_S, collect_seldom, server_for
+    from specplan.live.gateway.servers import models_of, opened
+    from specplan.live.gateway.serving import Serving
+
+    models = models_of(endpoints, plan, _settings(more) or {})
+    async with opened(endpoints, models, plan, timed=more["profile"] is not None) as opened_servers:
+        serving = Serving(opened_servers, plan, limits, **more)
+        _tell(plan, endpoints, sock)
+        most_s = math.ceil(limits.grace_s) + AFTER_GRACE_S
+        server = server_for(serving.app, client_seconds=limits.client_seconds, grace_s=most_s)
+        collect_seldom()
+        with _replanned(serving, replan), _stopped_by_signals(server, limits.grace_s, serving.app.state.break_off):
+            await server.serve(sockets=[sock])
+
+
+async def _serve_by_workers(
+    n: int,
+    text: str,
+    sock: socket.socket,
+    plan: ServingPlan,
+    endpoints: Endpoints,
+    limits: Limits,
+    replan: Path | None,
+    more: Any,
+) -> None:
+    """Answer in ``n`` processes that read the ``text`` of the plan, and for which this one decides."""
+    from specplan.live.gateway.listening import collect_seldom
+    from specplan.live.gateway.serving import Shared
+    from specplan.live.gateway.workers.hub import Hub
+    from specplan.live.gateway.workers.processes import Workers
+
+    shared = Shared(plan, limits, **more)
+    begin = {"plan": text, "trust_plan": more["trust_plan"], "settings": _settings(more)}
+    begin |= {"endpoints": asdict(endpoints), "limits": asdict(limits)}
+    processes = Workers(Hub(shared, plan), begin, n, tell=_say)
+    collect_seldom()
+    with _replanned(shared, replan):
+        await processes.serve(sock, limits.grace_s, lambda: _tell(plan, endpoints, sock))
+
+
+def _settings(more: Any) -> dict[str, Any] | None:
+    return None if more["profile"] is None else dict(more["profile"].settings)
 
 
 def _need_extra() -> None:

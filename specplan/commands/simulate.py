@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specplan.output import InputName, OutputFile, refuse_unused
-from specplan.ranges import ANSWERS, MICROSECONDS, PROBABILITY, WINDOW, WholeNumber, pairs
+from specplan.output import refuse_unused
+from specplan.ranges import ANSWERS, MICROSECONDS, PROBABILITY, WINDOW, InputName, OutputFile, WholeNumber, pairs
 from specplan.show.saving import result_options
 from theory.errors import ParameterError
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from specplan.output import InputName, OutputFile, check_output, deliver
-from specplan.ranges import WholeNumber
+from specplan.output import check_output, deliver
+from specplan.ranges import InputName, OutputFile, WholeNumber
 from theory.errors import ParameterError
 
 __all__ = ["command"]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from specplan.output import InputName, refuse_unused
-from specplan.ranges import CONFIDENCE, COST, PARALLEL, PROBABILITY, WINDOW, ListOf, Number
+from specplan.output import refuse_unused
+from specplan.ranges import CONFIDENCE, COST, PARALLEL, PROBABILITY, WINDOW, InputName, ListOf, Number
 from specplan.show.saving import result_options
 from theory.errors import ParameterError
 
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from specplan.api.thresholds import Thresholds
 
 __all__ = ["command"]
+
+_NO_USE: Final = {
+    "pairs": ("label", "method"),
+    "profile": ("c1", "gate_cost", "judge_cost"),
+    "gate": ("score", "k1", "c1"),
+}
+"""Option to the options that have no use with it."""
 
 
 @click.command(name="thresholds")
@@ -64,22 +71,8 @@ def command(profile: str | None, grid: str | None, **options: Any) -> Thresholds
     """
     if (profile is None) == (options["pairs"] is None):
         raise ParameterError("profile", profile, "must be given, or --pairs, and not both")
-    _refuse_unused(click.get_current_context())
+    for given in filter(click.get_current_context().params.get, _NO_USE):
+        refuse_unused(_NO_USE[given], f"with --{given}")
     from specplan.api.thresholds import thresholds
 
     return thresholds(profile, grid=None if grid is None else [float(part) for part in grid.split(",")], **options)
-
-
-_NO_USE: Final = {
-    "pairs": ("label", "method"),
-    "profile": ("c1", "gate_cost", "judge_cost"),
-    "gate": ("score", "k1", "c1"),
-}
-"""Option to the options that have no use with it."""
-
-
-def _refuse_unused(context: click.Context) -> None:
-    by_name = {one.name: max(one.opts, key=len) for one in context.command.params}
-    for given, names in _NO_USE.items():
-        if context.params[given]:
-            refuse_unused(names, f"with {by_name[given]}")

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from click.core import ParameterSource
 
-from specplan.output import InputName, OutputFile, journal_of, refuse_unused
-from specplan.ranges import ANSWERS, SEED, WINDOW, ListOf, WholeNumber, pairs
+from specplan.output import is_typed, journal_of, refuse_unused
+from specplan.ranges import ANSWERS, SEED, WINDOW, InputName, ListOf, OutputFile, WholeNumber, pairs
 from specplan.show.saving import result_options
 from theory.errors import ParameterError
 
@@ -124,8 +123,7 @@ def command(
     """
     if concurrency is not None:
         refuse_unused(("plain_answers", "timeline"), "with --concurrency")
-    context = click.get_current_context()
-    if runs and any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in _INSTEAD):
+    if runs and any(map(is_typed, _INSTEAD)):
         raise ParameterError("run", runs[0], "contains method and knobs: leave out --method and its knobs")
     from specplan.api.validating import validate, validate_under_load
     from specplan.calibrating import resumable
@@ -134,7 +132,7 @@ def command(
     windows = k1_list if k1_list is not None else "1,2,4" if method in ("lr-async", "lr-sync") else ""
     below: dict[str, Any] = {"rules": rules, "token": token, "token_settings": token_settings}
     configurations = runs or configurations_of(method, settings, _counts(windows), _counts(k2_list), **below)
-    output = context.params["output"]
+    output = click.get_current_context().params["output"]
     journal = None if output is None else journal_of(output)
     options |= {"servers": pairs("server", servers, _MOVED), "journal": journal}
     with resumable(journal):

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from specplan.live.explaining.causes import flags_of
-from specplan.output import SCREEN, screen, table
+from specplan.output import SCREEN, percent, screen, table
 from specplan.show.drawing import Line, lines
 from specplan.show.page import Answer, Bullets, Code, Interval, Part, Picture, Report, Section, Table, Text, interval
 from specplan.show.rendering import as_text
@@ -174,14 +174,14 @@ def _facts(explanation: Explanation) -> list[str]:
     committed, answer = explanation.committed, explanation.answer
     rate = committed.value / explanation.time.whole.value
     parts = {"queue": answer.queue, "prefill": answer.prefill, "decoding": answer.decode}
-    shares = [f"{name} {v:.3g} s ({100 * v / answer.whole:.0f} %)" for name, v in parts.items() if v >= 0.0]
+    shares = [f"{name} {v:.3g} s ({percent(v / answer.whole, 0)})" for name, v in parts.items() if v >= 0.0]
     facts = [f"a round commits {interval(committed)} tokens: {rate:.1f} tokens/s for each answer"]
     if shares:
         facts.append(f"an answer: {', '.join(shares)}")
     if explanation.cache_lost >= 0.01:
-        facts.append(f"speculation took {100 * explanation.cache_lost:.0f} % of the KV cache that the baseline has")
+        facts.append(f"speculation took {percent(explanation.cache_lost, 0)} of the KV cache that the baseline has")
     if explanation.acceptance.hit_rate < 0.995:
-        facts.append(f"{100 * explanation.acceptance.hit_rate:.0f} % of the rounds had a draft")
+        facts.append(f"{percent(explanation.acceptance.hit_rate, 0)} of the rounds had a draft")
     return facts
 
 
@@ -202,9 +202,7 @@ def _round(explanation: Explanation) -> Table:
     return Table(
         headings=["part", "ms, 95 % interval", "share"],
         rows=[
-            [name, interval(one, times=1e3), f"{100 * one.value / whole:.0f} %"]
-            for name, one in parts
-            if one is not None
+            [name, interval(one, times=1e3), percent(one.value / whole, 0)] for name, one in parts if one is not None
         ],
         reference=0.0,
     )
@@ -262,7 +260,7 @@ def _next_step(explanation: Explanation) -> str:
         if depth.step
         else f"run it without speculation at this load for {explanation.requests} requests, and give its metrics as"
     )
-    return f"It may fall {100 * depth.short.high:.0f} % short of the best throughput: {run} --baseline."
+    return f"It may fall {percent(depth.short.high, 0)} short of the best throughput: {run} --baseline."
 
 
 def summary(explanation: Explanation) -> str:
@@ -357,4 +355,4 @@ def _reason(cause: Cause) -> Iterator[str]:
 
 
 def _share(saves: Estimate) -> str:
-    return f"{100 * saves.value:.0f} % [{100 * max(saves.low, 0.0):.0f} %, {100 * saves.high:.0f} %]"
+    return f"{percent(saves.value, 0)} [{percent(max(saves.low, 0.0), 0)}, {percent(saves.high, 0)}]"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from specplan.output import SCREEN, between, by_need, narrow, screen
+from specplan.output import SCREEN, between, by_need, narrow, percent, screen
 from specplan.show.loads.reports import load_parts
 from specplan.show.loads.results import by_load, loads_as_json
 from specplan.show.loads.words import beyond_timings, gain_is, named, switch_off
@@ -147,7 +147,7 @@ def _widest(ranking: Plan) -> tuple[str, str] | None:
     if not errors:
         return None
     name, part = max(errors.items(), key=lambda error: error[1])
-    what = f"Most of the interval, ±{100 * part:.0f} %, comes from {_WIDEST[name].format(n=ranking.n_answers)}."
+    what = f"Most of the interval, ±{percent(part, 0)}, comes from {_WIDEST[name].format(n=ranking.n_answers)}."
     more = 4 * ranking.n_answers
     if not ranking.measured:
         drawn = f"Draw four times as many (-n {more}), or measure" if name == "sampling" else "Measure"
@@ -236,7 +236,7 @@ def _answers(plan: ProfilePlan) -> Iterator[Answer]:
     if not c.speculates:
         yield Answer("How sure?", "It is the reference", "no method is expected to be faster")
     else:
-        parts = ", ".join(f"{name} ±{100 * value:.1f} %" for name, value in p.errors.items())
+        parts = ", ".join(f"{name} ±{percent(value)}" for name, value in p.errors.items())
         yield Answer(
             "How fast, how sure?",
             f"{s.value:.2f} times plain decoding, 95 % interval {s.low:.2f} – {s.high:.2f}",

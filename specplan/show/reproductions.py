@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from statistics import fmean
 from typing import Any, Final
 
-from specplan.output import SCREEN
+from specplan.check.reproducing.cells import mean_error
+from specplan.output import percent, screen
 from specplan.show.drawing import scatter
 from specplan.show.page import Answer, Bullets, Interval, Part, Picture, Report, Section, Table, filled
 from specplan.show.rendering import as_text
@@ -48,20 +47,16 @@ class Reproduced(Result):
         """Return what ``specplan reproduce`` prints, with ``verbose`` what it prints with ``-v``."""
         if verbose:
             return as_text(self.report())
-        reasons = [
-            textwrap.fill(f"- {reason}", SCREEN, subsequent_indent="  ", break_on_hyphens=False)
-            for reason in self.paper.REASONS
-        ]
-        below = textwrap.fill(str(self.paper.BELOW), SCREEN)
-        parts = [textwrap.fill(self.headline(), SCREEN), f"{self.paper.TITLE}:", self.paper.short_table(self.cells)]
-        return "\n\n".join([*parts, "\n".join([self.paper.HEADING, *reasons]), below])
+        reasons = [self.paper.HEADING, *(f"- {reason}" for reason in self.paper.REASONS)]
+        cells = self.paper.short_table(self.cells)
+        return screen(self.headline(), f"{self.paper.TITLE}:", cells, reasons, self.paper.BELOW)
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
         cells = self.records()
         compared = [cell for cell in cells if cell["predicted"] is not None]
-        key = "left_out" if "left_out" in compared[0] else "predicted"
-        errors = [abs(cell[key] / cell["published"] - 1.0) for cell in compared]
+        key, error = ("left_out", "left_out_error") if "left_out" in compared[0] else ("predicted", "error")
+        errors = [abs(cell[error]) for cell in compared]
         names = [name for name in cells[0] if name not in _FIGURES]
         points: dict[str, list[tuple[float, float]]] = {}
         for cell in compared:
@@ -75,8 +70,8 @@ class Reproduced(Result):
             parts.append(Bullets(means))
         n = f"{len(compared)} of {len(cells)} published values are compared"
         answers = [
-            Answer("How good are the predictions?", f"{100 * fmean(errors):.1f} % mean absolute error", n),
-            Answer("How large is the largest error?", f"{100 * max(errors):.1f} %"),
+            Answer("How good are the predictions?", f"{mean_error(errors)} mean absolute error", n),
+            Answer("How large is the largest error?", percent(max(errors))),
         ]
         if key == "left_out":
             inside = f"{sum(cell['covered'] for cell in compared)} of {len(compared)} inside their 95 % interval"
@@ -115,8 +110,8 @@ class ReproducedPapers(Result):
         """Return what ``specplan reproduce all`` prints, with ``verbose`` what it prints with ``-v``."""
         if verbose:
             return "\n\n\n".join(one.text(verbose=True) for one in self.papers.values())
-        screens = [f"{one.paper.TITLE}:\n{textwrap.fill(one.headline(), SCREEN)}" for one in self.papers.values()]
-        return "\n\n".join([*screens, "Row by row, and why the worst rows are off: -v."])
+        screens = [f"{one.paper.TITLE}:\n{screen(one.headline())}" for one in self.papers.values()]
+        return screen(*screens, "Row by row, and why the worst rows are off: -v.")
 
     def report(self) -> Report:
         """Return the page that ``--report`` writes."""
@@ -140,16 +135,15 @@ def _cells_of(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Table
     return filled(
         *((name, [str(cell[name]) for cell in cells]) for name in names),
         ("predicted", ["–" if cell["predicted"] is None else f"{cell['predicted']:.3g}" for cell in cells]),
-        ("error", [_error(cell, "predicted") for cell in cells]),
+        ("error", [_error(cell["error"]) for cell in cells]),
         ("one left out", [Interval(c["left_out"], c["low"], c["high"]) if "low" in c else "–" for c in cells]),
-        ("its error", [_error(cell, "left_out") for cell in cells]),
+        ("its error", [_error(cell.get("left_out_error")) for cell in cells]),
         ("published", [f"{cell['published']:g}" for cell in cells]),
     )
 
 
-def _error(cell: Mapping[str, Any], key: str) -> str:
-    value = cell.get(key)
-    return "–" if value is None else f"{100 * (value / cell['published'] - 1.0):+.1f} %"
+def _error(value: float | None) -> str:
+    return "–" if value is None else percent(value, signed=True)
 
 
 def _means(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Iterator[str]:
@@ -158,12 +152,9 @@ def _means(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Iterator
     for cell in cells:
         kinds.setdefault(", ".join(str(cell[name]) for name in names if name not in _SETS), []).append(cell)
     for kind, own in ((kind, own) for kind, own in kinds.items() if len(own) > 1):
-        text = f"{kind}: mean error {_mean(own, 'predicted')}"
+        text = f"{kind}: mean error {mean_error(cell['error'] for cell in own)}"
         if "left_out" in own[0]:
-            text += f" with nothing fitted, {_mean(own, 'left_out')} with one constant of the other data sets; "
+            fitted = mean_error(cell["left_out_error"] for cell in own)
+            text += f" with nothing fitted, {fitted} with one constant of the other data sets; "
             text += f"{sum(cell['covered'] for cell in own)} of {len(own)} inside their 95 % interval"
         yield text
-
-
-def _mean(cells: Sequence[Mapping[str, Any]], key: str) -> str:
-    return f"{100 * fmean(abs(cell[key] / cell['published'] - 1.0) for cell in cells):.1f} %"

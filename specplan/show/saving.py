@@ -16,7 +16,6 @@ import click
 from click.core import ParameterSource
 
 from specplan.output import (
-    OutputFile,
     all_of,
     check_output,
     deliver,
@@ -27,14 +26,17 @@ from specplan.output import (
     to_json,
     verbose_option,
 )
+from specplan.ranges import OutputFile
 
 if TYPE_CHECKING:
     from specplan.show.page import Report
     from specplan.show.result import Result
 
-__all__ = ["command_line", "report_option", "result_options", "save", "versions", "words_given"]
+__all__ = ["Printed", "command_line", "report_option", "result_options", "save", "versions", "words_given"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+Printed = tuple[str, dict[str, Any], int]
+"""A text, the same as plain data, and the exit code."""
 
 _PLACE: Final = re.compile(r"(\w+://)[^@/\s]*@")
 """The user and the password of an address."""
@@ -53,21 +55,22 @@ def result_options(
     verbose: bool = True,
     json: bool = True,
     report: bool = False,
+    output: bool = True,
     journal: bool = False,
     instead: Callable[[Mapping[str, Any]], bool] = lambda options: False,
-) -> Callable[[Callable[..., Result | Iterator[Result] | str]], Callable[..., None]]:
-    """Return what gives a command the options of a result: -v, --report and --json where wanted, -o and --force.
+) -> Callable[[Callable[..., Result | Iterator[Result] | Printed | str]], Callable[..., None]]:
+    """Return what gives a command the options of a result, where wanted: -v, --report, --json, and -o with --force.
 
     The command returns the result, results of which each is better known than the one before (a terminal shows them in
-    one place), or a text that is printed as it is. Its outputs are checked before it runs; then the (last)
-    result is printed, its report saved, and the command ends as the result says
+    one place), what it prints without a result, or a text that is printed as it is. Its outputs are checked before it
+    runs; then the (last) result is printed, its report saved, and the command ends as the result says
     (`specplan.show.result.Result.conclude`). Of a command with a ``journal`` next to its output a file gets the text of
     -v, and the journal is removed. ``instead`` writes something else where options say so, and returns whether it has.
     """
 
-    def with_options(command: Callable[..., Result | Iterator[Result] | str]) -> Callable[..., None]:
+    def with_options(command: Callable[..., Result | Iterator[Result] | Printed | str]) -> Callable[..., None]:
         @wraps(command)
-        def printed(*arguments: Any, output: Path | None, force: bool, **options: Any) -> None:
+        def printed(*arguments: Any, output: Path | None = None, force: bool = False, **options: Any) -> None:
             if instead(click.get_current_context().params):
                 return
             own = {name: options.pop(name) for name in ("verbose", "as_json", "report") if name in options}
@@ -76,6 +79,10 @@ def result_options(
             if isinstance(result, str):
                 deliver(result, output)
                 return
+            if isinstance(result, tuple):
+                text, data, code = result
+                deliver(to_json(data) if own["as_json"] else text, output)
+                click.get_current_context().exit(code)
             if isinstance(result, Iterator):
                 terminal = sys.stdout is not None and sys.stdout.isatty()
                 result = _last(result, shown=terminal and output is None and not own.get("as_json"))
@@ -88,7 +95,7 @@ def result_options(
                 kept.unlink(missing_ok=True)
             result.conclude()
 
-        every = ((verbose, verbose_option), (report, report_option), (json, json_option), (True, output_options))
+        every = ((verbose, verbose_option), (report, report_option), (json, json_option), (output, output_options))
         return all_of(*(option for wanted, option in every if wanted))(printed)
 
     return with_options

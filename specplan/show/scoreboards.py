@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from specplan.check.scoreboard.score import Outcome, Score, by_label, regrets, score
-from specplan.output import SCREEN, screen, table
+from specplan.output import SCREEN, percent, screen, table
 from specplan.show.drawing import scatter
 from specplan.show.page import Answer, Bullets, Part, Picture, Report, Section, filled
 from specplan.show.result import Result
@@ -102,9 +102,9 @@ class Scored(Result):
         answers = [
             Answer(
                 f"How good is {name}?",
-                f"{100 * one.mean:.1f} % mean absolute error, {100 * one.coverage:.0f} % inside the 95 % interval",
-                f"{one.n} rows; median {100 * one.median:.1f} %, nine of ten within {100 * one.p90:.1f} %, "
-                f"mean error {100 * one.signed:+.1f} %",
+                f"{percent(one.mean)} mean absolute error, {percent(one.coverage, 0)} inside the 95 % interval",
+                f"{one.n} rows; median {percent(one.median)}, nine of ten within {percent(one.p90)}, "
+                f"mean error {percent(one.signed, signed=True)}",
             )
             for name, one in scores.items()
         ]
@@ -160,11 +160,11 @@ def _quantity(name: str, rows: Sequence[Outcome]) -> Iterator[Part]:
     yield filled(
         ("model", list(scores)),
         ("rows", [str(s.n) for s in scores.values()]),
-        ("mean |error|", [f"{100 * s.mean:.1f} %" for s in scores.values()]),
-        ("median", [f"{100 * s.median:.1f} %" for s in scores.values()]),
-        ("p90", [f"{100 * s.p90:.1f} %" for s in scores.values()]),
-        ("mean error", [f"{100 * s.signed:+.1f} %" for s in scores.values()]),
-        ("in 95 % interval", [f"{100 * s.coverage:.0f} %" for s in scores.values()]),
+        ("mean |error|", [percent(s.mean) for s in scores.values()]),
+        ("median", [percent(s.median) for s in scores.values()]),
+        ("p90", [percent(s.p90) for s in scores.values()]),
+        ("mean error", [percent(s.signed, signed=True) for s in scores.values()]),
+        ("in 95 % interval", [percent(s.coverage, 0) for s in scores.values()]),
     )
     worst = sorted(rows, key=lambda one: -abs(one.error))[:_MOST_ROWS]
     yield filled(
@@ -173,7 +173,7 @@ def _quantity(name: str, rows: Sequence[Outcome]) -> Iterator[Part]:
         ("of", [_of(one) for one in worst]),
         ("measured", [f"{one.measured:.3g} {one.unit}" for one in worst]),
         ("predicted", ["{:.3g} [{:.3g}, {:.3g}]".format(one.predicted, *one.interval) for one in worst]),
-        ("error", [f"{100 * one.error:+.1f} %" for one in worst]),
+        ("error", [percent(one.error, signed=True) for one in worst]),
         folded=f"the {len(worst)} rows with the largest errors",
     )
 
@@ -241,9 +241,9 @@ def _scores_text(quantity: str, counted: Sequence[Outcome]) -> str:
                 for value, one in groups.items()
             ]
     said = (
-        f"The {whole.n} rows of {quantity} are predicted {100 * whole.mean:.1f} % off in the mean, "
-        f"{100 * whole.median:.1f} % in the median; {100 * whole.coverage:.0f} % are inside their 95 % interval, whose "
-        f"half-width is ±{100 * np.expm1(whole.half_width):.0f} % in the median."
+        f"The {whole.n} rows of {quantity} are predicted {percent(whole.mean)} off in the mean, "
+        f"{percent(whole.median)} in the median; {percent(whole.coverage, 0)} are inside their 95 % interval, whose "
+        f"half-width is ±{percent(np.expm1(whole.half_width), 0)} in the median."
     )
     return f"{screen(said)}\n\n{table(['rows', 'n', 'error', 'median', 'p90', 'bias', 'inside'], lines)}"
 

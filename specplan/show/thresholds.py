@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from click.exceptions import Exit
 
-from specplan.output import screen, table
+from specplan.output import percent, screen, table
 from specplan.show.drawing import Line, lines
 from specplan.show.page import Answer, Interval, Part, Picture, Report, Section, filled, interval
 from specplan.show.rendering import as_text
@@ -107,7 +107,7 @@ class Thresholds(Result):
         needed = [("needed", [_needed(row) for row, *_ in shown])] if some_needed else []
         columns = [
             (first, [f"{row.threshold:.5g}" for row, *_ in shown]),
-            (kept, [f"{100 * row.accepted:.1f} %" for row, *_ in shown]),
+            (kept, [percent(row.accepted) for row, *_ in shown]),
             ("risk", [f"{row.risk:.4f}" if row.trials else "–" for row, *_ in shown]),
             ("at most", [f"{row.high:.4f}" for row, *_ in shown]),
             (value, [str(brings) for _, brings, _ in shown]),
@@ -131,7 +131,7 @@ class Thresholds(Result):
         which, accepts = "none is certified", ""
         if chosen is not None:
             which = f"{chosen[0].threshold:g}"
-            accepts = f"it accepts {100 * chosen[0].accepted:.1f} % of the decisions"
+            accepts = f"it accepts {percent(chosen[0].accepted)} of the decisions"
         more = "nothing: more labels would not help"
         if search.labels_needed is not None:
             more = f"{search.labels_needed:,} labelled {bound.unit} in all"
@@ -145,7 +145,7 @@ class Thresholds(Result):
         answers.append(Answer("What to measure next?", more, search.advice))
         table = filled(
             (name, [f"{row.threshold:.5g}" for row, *_ in rows]),
-            ("accepted", [f"{100 * row.accepted:.1f} %" for row, *_ in rows]),
+            ("accepted", [percent(row.accepted) for row, *_ in rows]),
             ("failures", [f"{row.failures} of {row.trials}" for row, *_ in rows]),
             ("risk, one-sided limits", [_risk(row) for row, *_ in rows]),
             ("p-value", [f"{row.p_value:.2g}" for row, *_ in rows]),

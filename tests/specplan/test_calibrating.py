@@ -29,26 +29,22 @@ from theory.errors import CalibrationError, ParameterError, UnstableMeasurementE
 
 
 @pytest.mark.parametrize(
-    ("effort", "n"),
+    ("effort", "most", "n", "rule"),
     [
-        (Effort(), 60),
-        (Effort(named="quick"), 16),
-        (Effort(named="precise"), 240),
-        (Effort(named="precise", answers=7), 7),
-        (Effort(precision=0.03), 600),
-        (Effort(named="quick", answers=50, precision=0.03), 50),
+        (Effort(), 60, 60, (0.05, 24, 60)),
+        (Effort(named="quick"), 16, 16, (0.1, 8, 16)),
+        (Effort(named="precise"), 240, 10, (0.02, 10, 10)),
+        (Effort(named="precise", answers=7), 7, 100, None),
+        (Effort(precision=0.03), 600, 100, (0.03, 24, 100)),
+        (Effort(named="quick", answers=50, precision=0.03), 50, 40, (0.03, 8, 40)),
     ],
 )
-def test_most_answers(effort: Effort, n: int) -> None:
-    assert effort.most_answers == n
-
-
-def test_a_precision_stops_earlier() -> None:
-    rule = Effort(named="quick", answers=40, precision=0.03).stopping_rule(40)
-    assert rule == Stopping(precision=0.03, min_answers=8, max_answers=40)
-    assert Effort(named="quick", answers=40).stopping_rule(100) is None
-    assert Effort().stopping_rule(60) == Stopping(precision=0.05, min_answers=24, max_answers=60)
-    assert Effort(named="precise").stopping_rule(10) == Stopping(precision=0.02, min_answers=10, max_answers=10)
+def test_an_effort_has_most_answers_and_stops_earlier(
+    effort: Effort, most: int, n: int, rule: tuple[float, int, int] | None
+) -> None:
+    assert effort.most_answers == most
+    found = effort.stopping_rule(n)
+    assert (found and (found.precision, found.min_answers, found.max_answers)) == rule
 
 
 def test_servers_write_texts_first_and_then_fewer_answers_are_timed() -> None:
@@ -171,7 +167,9 @@ def unsteady() -> Profile:
     return with_engine(told, "big", sentinels=sentinels)
 
 
-def test_noise_is_an_error_after_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
+def test_noise_is_an_error_after_the_summary_or_a_warning_where_it_is_allowed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(UnstableMeasurementError) as caught:
         conclude(unsteady(), Path("p.json"), allow_noise=False)
     text = str(caught.value)
@@ -180,9 +178,6 @@ def test_noise_is_an_error_after_the_summary(capsys: pytest.CaptureFixture[str])
     out, err = capsys.readouterr()
     assert out.startswith("measured-test: 3 answers")
     assert err == ""
-
-
-def test_allowed_noise_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     conclude(unsteady(), Path("p.json"), allow_noise=True)
     assert capsys.readouterr().err == "specplan: warning: big was not steady: it became slower\n"
 
@@ -202,35 +197,30 @@ def files(tmp_path: Path) -> tuple[str, str]:
 
 
 def test_diff_tells_settings_and_what_is_more_than_noise(run_main: Main, files: tuple[str, str]) -> None:
-    code, out, err = run_main("profile", "diff", *files, "--no-plan")
-    assert (code, err) == (0, "")
-    assert "measured-test -> slower" in out
-    assert "settings.temperature" in out
-    assert "big: iteration batch   1" in out
-    assert "x 2.000" in out
+    words = ("profile", "diff", *files, "--no-plan")
+    code, out, err = run_main(*words, "--exit-code")
+    assert (code, err) == (1, "")
+    for said in ("measured-test -> slower", "settings.temperature", "big: iteration batch   1", "x 2.000"):
+        assert said in out
     assert "small: iteration" not in out
-    assert "small: iteration" in run_main("profile", "diff", *files, "--all", "--no-plan")[1]
+    assert "small: iteration" in run_main(*words, "--all")[1]
+    told = json.loads(run_main(*words, "--json")[1])["differences"]
+    assert not any(one["quantity"].startswith("speedup") for one in told)
+    assert run_main("profile", "diff", files[0], files[0], "--exit-code", "--no-plan")[0] == 0
 
 
-def test_diff_tells_a_terminal_how_far_it_is_and_nobody_else(
+def test_diff_compares_planned_speedups_and_tells_a_terminal_how_far_it_is(
     run_main: Main, files: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "80")
-    code, out, _ = run_main("profile", "diff", *files)
+    for name, value in (("TERM", "xterm"), ("NO_COLOR", "1"), ("COLUMNS", "80")):
+        monkeypatch.setenv(name, value)
+    code, out, _ = run_main("profile", "diff", *files, "--json")
     assert code == 0
-    assert "comparing plans" not in out
     assert "4/4" in terminal.getvalue()
     assert "left" in terminal.getvalue()
-
-
-def test_diff_as_json_with_planned_speedups(run_main: Main, files: tuple[str, str]) -> None:
-    code, out, err = run_main("profile", "diff", *files, "--json")
-    assert (code, err) == (0, "")
     data = json.loads(out)
     assert data["schema"] == "specplan.profile-diff"
     named = {one["quantity"]: one for one in data["differences"]}
@@ -238,13 +228,6 @@ def test_diff_as_json_with_planned_speedups(run_main: Main, files: tuple[str, st
     assert named["big: iteration batch   1"]["real"] is True
     assert named["big: iteration batch   1"]["change"] == pytest.approx(2.0)
     assert named["step acceptance alpha1"]["real"] is False
-    plain = json.loads(run_main("profile", "diff", *files, "--json", "--no-plan")[1])
-    assert not any(one["quantity"].startswith("speedup") for one in plain["differences"])
-
-
-def test_diff_has_an_exit_code_if_asked(run_main: Main, files: tuple[str, str]) -> None:
-    assert run_main("profile", "diff", *files, "--exit-code", "--no-plan")[0] == 1
-    assert run_main("profile", "diff", files[0], files[0], "--exit-code", "--no-plan")[0] == 0
 
 
 test_bad_comparisons = refused_words(

@@ -4,6 +4,7 @@ import io
 import re
 import sys
 import time
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given
@@ -15,16 +16,13 @@ from specplan.output import progress, screen, table
 WORDS = st.lists(st.text("abcdef", min_size=1, max_size=9), min_size=1, max_size=12).map(" ".join)
 
 
-def test_numbers_stand_right_and_words_left() -> None:
+def test_numbers_stand_right_words_left_and_the_widest_text_is_wrapped_into_the_width() -> None:
     assert table(["name", "n"], [["a", "1"], ["bcdef", "22"]]).splitlines() == [
         "name    n",
         "-----  --",
         "a       1",
         "bcdef  22",
     ]
-
-
-def test_the_widest_text_is_wrapped_into_the_width() -> None:
     told = table(["name", "n", "why"], [["a", "1", "several words that take two lines"]], width=30)
     assert told.splitlines() == [
         "name  n  why",
@@ -86,46 +84,33 @@ def test_a_terminal_sees_parts_and_the_time_left_in_colours_unless_no_color_is_s
     assert re.search(r"humaneval .* 4/4 .* left 0:00:00", lines[-1])  # nothing is cut
 
 
-def test_what_is_soon_done_leaves_no_line_on_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = io.StringIO()
+def stderr(monkeypatch: pytest.MonkeyPatch, *, terminal: bool = False) -> io.StringIO:
+    """What stands on stderr, on which lines come after milliseconds."""
+    log = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", log)
+    monkeypatch.setattr("specplan.log_lines._EVERY_S", 0.01 if terminal else 0.05)
+    return log
+
+
+@pytest.mark.parametrize(
+    ("within", "line"), [("plan", "plan: 0:00, comparing plans: 1 of 3\n"), ("", "comparing plans: 0:00, 1 of 3\n")]
+)
+def test_a_log_gets_a_line_from_time_to_time(monkeypatch: pytest.MonkeyPatch, within: str, line: str) -> None:
+    log = stderr(monkeypatch)
+    with lines_on_log(within) if within else nullcontext(), progress("comparing plans", 3) as step_done:
+        step_done()
+        until = time.monotonic() + 5.0
+        while "1 of 3" not in log.getvalue() and time.monotonic() < until:
+            time.sleep(0.01)
+    assert line in log.getvalue()
+
+
+def test_what_is_soon_done_leaves_no_line_and_nothing_does_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = stderr(monkeypatch)
     with progress("comparing plans", 1) as step_done:
         step_done()
-    assert log.getvalue() == ""
-
-
-def test_a_log_gets_a_line_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", log)
-    monkeypatch.setattr("specplan.log_lines._EVERY_S", 0.05)
-    with lines_on_log("plan"), progress("comparing plans", 3) as step_done:
-        step_done()
-        step_done()
-        _wait_for("2 of 3", log)
-    assert "plan: 0:00, comparing plans: 2 of 3\n" in log.getvalue()
-
-
-def test_each_long_work_gets_lines_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    log = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", log)
-    monkeypatch.setattr("specplan.log_lines._EVERY_S", 0.05)
-    with progress("comparing plans", 3) as step_done:
-        step_done()
-        _wait_for("1 of 3", log)
-    assert "comparing plans: 0:00, 1 of 3\n" in log.getvalue()
-
-
-def _wait_for(text: str, log: io.StringIO) -> None:
-    until = time.monotonic() + 5.0
-    while text not in log.getvalue() and time.monotonic() < until:
-        time.sleep(0.01)
-
-
-def test_a_terminal_gets_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr("specplan.log_lines._EVERY_S", 0.01)
+    terminal = stderr(monkeypatch, terminal=True)
     with lines_on_log("plan") as say:
         say("half")
         time.sleep(0.05)
-    assert terminal.getvalue() == ""
+    assert log.getvalue() == terminal.getvalue() == ""

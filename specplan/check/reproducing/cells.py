@@ -8,12 +8,14 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
+from specplan.output import percent
+
 __all__ = ["Compared", "LeftOut", "mean_error"]
 
 
 def mean_error(errors: Iterable[float]) -> str:
     """Return the mean absolute value of errors, in per cent."""
-    return f"{100 * fmean(map(abs, errors)):.1f} %"
+    return percent(fmean(map(abs, errors)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

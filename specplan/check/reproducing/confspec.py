@@ -25,7 +25,7 @@ from sim.configuration import PLAIN, Configuration
 from sim.roles import EMBEDDING, GATE, JUDGE
 from sim.trial import trial_seconds
 from specplan.check.reproducing.cells import Compared, mean_error
-from specplan.output import table
+from specplan.output import percent, table
 from theory.published.confspec import BENCHMARKS, CONFIDENT, LATENCY_MS, speedups
 
 __all__ = ["DATASETS", "REASONS", "Case", "Cell", "cells", "speedup"]
@@ -183,7 +183,7 @@ def summary(cells: Sequence[Cell]) -> str:
 
 def _errors(cells: Sequence[Cell]) -> str:
     errors = [cell.error for cell in cells]
-    return f"{mean_error(errors)} ({100 * max(map(abs, errors)):.1f} % at most)"
+    return f"{mean_error(errors)} ({percent(max(map(abs, errors)))} at most)"
 
 
 def short_table(results: Sequence[Cell]) -> str:
@@ -192,5 +192,5 @@ def short_table(results: Sequence[Cell]) -> str:
     for pair, row in dict.fromkeys((cell.pair, cell.row) for cell in results):
         own = {cell.benchmark: cell for cell in results if (cell.pair, cell.row) == (pair, row)}
         shown = [f"{own[b].predicted:.2f}/{own[b].published:.2f}" if b in own else "–" for b in DATASETS]
-        lines.append([pair, row, *shown, f"{100 * fmean(abs(cell.error) for cell in own.values()):.0f} %"])
+        lines.append([pair, row, *shown, percent(fmean(abs(cell.error) for cell in own.values()), 0)])
     return table(["pair", "row", *DATASETS, "off"], lines)

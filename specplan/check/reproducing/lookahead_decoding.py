@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from specplan.output import table
+from specplan.output import percent, table
 from theory.lookahead_decoding.speedup import lookahead_compression
 from theory.published.lookahead_decoding import ALPHA, STEPS_PER_HIT, TABLE_3
 
@@ -95,7 +95,7 @@ def short_table(results: Sequence[Cell]) -> str:
             *(str(cell.tag), f"({cell.ngram}, {cell.window}, {cell.guesses})", "yes" if cell.prompt else "no"),
             "–" if cell.predicted is None else f"{cell.predicted:.2f}",
             f"{cell.published:.2f}",
-            "not modelled" if cell.error is None else f"{100 * cell.error:+.1f} %",
+            "not modelled" if cell.error is None else percent(cell.error, signed=True),
         ]
         for cell in results
     ]

@@ -20,7 +20,7 @@ from typing import Final
 
 from sim.estimate import student_quantile
 from specplan.check.reproducing.cells import LeftOut, mean_error
-from specplan.output import table
+from specplan.output import percent, table
 from theory.published.specs import BENCHMARKS, FAMILIES, TABLE_1, TABLE_4, WIDTHS
 
 __all__ = ["Cell", "cells", "rsd_step", "specs_step"]
@@ -151,7 +151,7 @@ def summary(cells: Sequence[Cell]) -> str:
         f"({mean_error([c.left_out_error for c in problems])}), {mean_error([c.error for c in noisy])} for "
         f"{len(noisy)} with noisy rewards. RSD is not explained: {len(rsd_steps) + len(rsd_problems)} latencies, "
         f"{mean_error([c.error for c in rsd_steps])} (per step) and {mean_error([c.error for c in rsd_problems])} (per "
-        f"problem) off, worst {100 * worst:+.0f} %."
+        f"problem) off, worst {percent(worst, 0, signed=True)}."
     )
 
 
@@ -171,4 +171,4 @@ def short_table(cells: Sequence[Cell]) -> str:
 
 
 def _mean_of(cells: Sequence[Cell]) -> str:
-    return f"{100 * fmean(abs(c.left_out_error) for c in cells):.0f} %"
+    return percent(fmean(abs(c.left_out_error) for c in cells), 0)

@@ -29,7 +29,7 @@ from scipy import stats
 from calibrate.running.interleaved import BASELINE
 from sim.estimate import Estimate, student_quantile
 from specplan.check.validating.validation import Validation
-from specplan.output import between
+from specplan.output import between, percent
 from specplan.planning.candidates import Request
 from specplan.planning.planner import accuracy_loss
 
@@ -281,14 +281,14 @@ class Comparison:
         who = _ALLOWED if _ALLOWED in self.skills else _OURS
         regret = self.skills[who][0].regret
         sentences = [
-            f"The predicted best, {self.choice(who)}, was measured {100 * regret.value:.1f} % "
+            f"The predicted best, {self.choice(who)}, was measured {percent(regret.value)} "
             f"[{100 * regret.low:.1f}, {100 * regret.high:.1f}] slower than the measured best."
         ]
         if _FORMS in self.skills:
             forms = self.skills[_FORMS][0]
             sentences.append(
-                f"The papers' closed forms: median error {100 * forms.median_error:.0f} %, "
-                f"their choice is {100 * forms.regret.value:.1f} % slower."
+                f"The papers' closed forms: median error {percent(forms.median_error, 0)}, "
+                f"their choice is {percent(forms.regret.value)} slower."
             )
         return sentences
 
@@ -304,8 +304,8 @@ class Comparison:
                 "{:.1f} % [{:.1f}, {:.1f}]".format(
                     *(100 * one for one in (result.regret.value, result.regret.low, result.regret.high))
                 ),
-                *(f"{100 * error:.1f} %" for error in (result.mean_error, result.median_error)),
-                f"{100 * result.largest_error:+.1f} %",
+                *(percent(error) for error in (result.mean_error, result.median_error)),
+                percent(result.largest_error, signed=True),
             ]
             for who, (result, _) in self.skills.items()
         ]

@@ -21,8 +21,8 @@ from specplan.commands.calibration.options import (
     timings,
 )
 from specplan.commands.calibration.servers import placements, servers_script
-from specplan.output import InputName, check_output, refuse_unused
-from specplan.ranges import ANSWERS, CORES, SECONDS, Number, WholeNumber
+from specplan.output import check_output, refuse_unused
+from specplan.ranges import ANSWERS, CORES, SECONDS, InputName, Number, WholeNumber
 
 __all__ = ["command"]
 

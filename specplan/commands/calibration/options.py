@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from specplan.output import InputName, OutputFile, all_of
-from specplan.ranges import PARALLEL, PROBABILITY, SEED, TEMPERATURE, TOP_P, ListOf, WholeNumber
+from specplan.output import all_of
+from specplan.ranges import (
+    PARALLEL,
+    PROBABILITY,
+    SEED,
+    TEMPERATURE,
+    TOP_P,
+    InputName,
+    ListOf,
+    OutputFile,
+    WholeNumber,
+)
 
 __all__ = [
     "ROLES",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from specplan.output import InputName, progress
-from specplan.ranges import SEED, WholeNumber
+from specplan.output import progress
+from specplan.ranges import SEED, InputName, WholeNumber
 
 __all__ = ["command"]
 

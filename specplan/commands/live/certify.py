@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from specplan.output import check_output, deliver, json_option, output_options, progress, screen, table, to_json
+from specplan.output import progress, screen, table
 from specplan.ranges import SECONDS, SEED, SHARE, WholeNumber
+from specplan.show.saving import Printed, result_options
 
 if TYPE_CHECKING:
     from specplan.live.certifying.cells import Scored
@@ -51,12 +52,8 @@ __all__ = ["certificate_as_json", "certificate_as_text", "command"]
 @click.option("--seed", type=SEED, help="Seed of the first answer's request. Default: none is sent.")
 @click.option("--api-key-env", default="", show_default=False, help="Environment variable with the servers' API key.")
 @click.option("--timeout", type=SECONDS, default=120.0, help="Longest silence of a server, s.")
-@json_option
-@output_options
-@click.pass_context
+@result_options(verbose=False)
 def command(
-    ctx: click.Context,
-    /,
     url: str,
     draft: str | None,
     target: str | None,
@@ -64,11 +61,8 @@ def command(
     false_alarm: float,
     api_key_env: str,
     timeout: float,
-    as_json: bool,
-    output: Path | None,
-    force: bool,
     **amounts: Any,
-) -> None:
+) -> Printed:
     """Test whether a server that speculates draws from the target's distribution, by betting on defects.
 
     It draws answers at temperature 1 and reads the probabilities of target and draft at each token (vLLM's
@@ -76,7 +70,6 @@ def command(
 
     Exits 1 if a defect is named.
     """
-    check_output(output, force=force)
     from calibrate.models.asking import bundled_problems
     from calibrate.running.problem import read_prompts
     from specplan.live.certifying.cells import drawn_from, noise_between
@@ -96,10 +89,7 @@ def command(
         notes.append(f"- Without --draft, defects that involve the draft's probabilities are not examined.{also}")
     elif not drawn.shows_passes:
         notes.append("- The streams do not show passes: a bonus from the draft counts as one of the draft's tokens.")
-    shown = certificate_as_json(result, notes)
-    deliver(to_json(shown) if as_json else certificate_as_text(result, notes), output)
-    if result.named:
-        ctx.exit(1)
+    return certificate_as_text(result, notes), certificate_as_json(result, notes), int(bool(result.named))
 
 
 def _scored(

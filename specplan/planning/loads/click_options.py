@@ -9,8 +9,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from specplan.output import InputName, all_of
-from specplan.ranges import GPUS, MILLISECONDS, PROBABILITY, RATE, SECONDS, SPREAD, TOKENS, ListOf, Number, WholeNumber
+from specplan.output import all_of
+from specplan.ranges import (
+    GPUS,
+    MILLISECONDS,
+    PROBABILITY,
+    RATE,
+    SECONDS,
+    SPREAD,
+    TOKENS,
+    InputName,
+    ListOf,
+    Number,
+    WholeNumber,
+)
 from theory.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from specplan.output import SCREEN, screen, table
+from specplan.output import SCREEN, percent, screen, table
 from specplan.planning.loads.from_options import settings_for
 from specplan.planning.loads.load_plan import NamesPlan
 from specplan.planning.loads.statements import k_table
@@ -187,7 +187,7 @@ def _times(plan: LoadPlan, load: Load, rows: Sequence[LoadRow]) -> Table:
         ("goodput/s", [brief(row.goodput) if plan.limits.binding else _NONE for row in rows]),
         ("draft waste", waste[0]),
         ("target waste", waste[1]),
-        ("of priors", [f"{100.0 * row.prior_share:.0f} %" if assumed and row.errors else _NONE for row in rows]),
+        ("of priors", [percent(row.prior_share, 0) if assumed and row.errors else _NONE for row in rows]),
         folded=title,
     )
 

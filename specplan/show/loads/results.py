@@ -18,7 +18,6 @@ from specplan.show.rendering import as_text
 from specplan.show.result import Result, flat
 from specplan.worlds.beliefs import MEASURE
 from specplan.worlds.drafters.naming import method_name
-from specplan.worlds.running.settings import later_versions
 from theory.hardware.half_widths import around
 
 if TYPE_CHECKING:
@@ -166,12 +165,8 @@ def by_load(plan: LoadPlan) -> str:
 
 
 def _below(plan: NamesPlan) -> Iterator[str]:
-    options = [rows[0].option for _, rows in plan.loads]
-    best = [one.configuration for one in options]
-    on_vllm = options if plan.deployment.engine.name == "vllm" else []
-    needs = dict.fromkeys(
-        text for one in on_vllm for text in later_versions(plan.deployment, one.configuration, one.arrangement)
-    )
+    best = [rows[0].option.configuration for _, rows in plan.loads]
+    needs = dict.fromkeys(text for _, rows in plan.loads for text in settings_for(plan, rows[0].option).needs)
     yield from (*(f"To run it: {text}." for text in needs), *words.waiting(plan), *words.unused(plan))
     yield from (f"Assumed: {one.text}." for one in words.assumed_by_plan(plan))
     yield from filter(None, [words.one_k(plan), words.policies(plan), *words.by_prompts(plan, ending=True)])

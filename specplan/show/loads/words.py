@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sim.configuration import PLAIN
-from specplan.output import by_need
+from specplan.output import by_need, percent
 from specplan.planning.loads.load_plan import LoadPlan, LoadRow, NamesPlan
 from specplan.planning.loads.options import pays
 from specplan.planning.loads.prices import dollars_of
@@ -223,7 +223,7 @@ def one_k(plan: NamesPlan) -> str:
     token = next(one.token for one in best if one.spec.level == "token" and one.speculates)
     assert token is not None
     drafted = {one.k2 for one in best if one.spec.level == "token" and one.token == token}
-    loses = f"loses at most {100.0 * fixed.loss:.0f} % of what the best k at each load gives"
+    loses = f"loses at most {percent(fixed.loss, 0)} of what the best k at each load gives"
     if plan.deployment.k is not None:
         given = f"k = {fixed.k} at all loads" if plan.deployment.k == fixed.k else "k by batch"
         return f"{given}, as given with --k, {loses} (every k: -v)."
@@ -309,7 +309,7 @@ class Assumed:
         """Return it for a reader."""
         between = "" if self.low == self.high else f" [{self.low:.2f}, {self.high:.2f}]"
         if self.k is None:
-            return f"{100.0 * self.value:.0f} % of the drafted steps are accepted{between} ({self.source})"
+            return f"{percent(self.value, 0)} of the drafted steps are accepted{between} ({self.source})"
         per_round = f"{self.value:.2f}{between} tokens per round at k = {self.k}, the target's own included"
         return f"{self.drafter} makes {per_round} ({self.source})"
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from specplan.worlds.arrangements import Arrangement
     from specplan.worlds.request import Deployment, ServedModel
 
-__all__ = ["HELPER_CACHE", "Settings", "later_versions", "settings_of", "step_client", "vllm_command"]
+__all__ = ["HELPER_CACHE", "Settings", "settings_of", "step_client", "vllm_command"]
 
 _FIRST_PORT: Final = 8000
 _FIRST_MACHINE: Final = "<first machine>"
@@ -67,6 +67,8 @@ class Settings:
     client: Mapping[str, Any] | None = field(hash=False)
     """Settings of the step-level client; None where no steps are drafted."""
     notes: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    """Which vLLM the commands need, where the user did not say which one runs; also among the notes."""
 
     def plain(self) -> dict[str, Any]:
         """As plain data."""
@@ -98,7 +100,8 @@ def settings_of(
             deployment, server, port, sequences, config if server.model is deployment.target else None, cached=steps
         )
     ]
-    notes += [*later_versions(deployment, configuration, arrangement), *_machines(deployment, arrangement)]
+    needs = tuple(_later_versions(deployment, configuration, arrangement))
+    notes += [*needs, *_machines(deployment, arrangement)]
     drafter = drafting_model(deployment, configuration.token)
     models = (
         _served_name(deployment.target),
@@ -115,6 +118,7 @@ def settings_of(
     if file is not None:
         servers = enumerate(_servers(deployment, arrangement, steps=False), _FIRST_PORT)
         commands = [_trtllm(deployment, server, port, sequences) for port, server in servers]
+        needs = ()
         notes = ["TensorRT-LLM 1.4 or later; trtllm.json holds the settings below the commands"]
         file |= {"enable_attention_dp": True} if arrangement.dp > 1 else {}
     elif engine == "sglang" and in_sglang:
@@ -122,6 +126,7 @@ def settings_of(
         command = sglang_command(deployment, configuration, models, schedule, arrangement, sequences)
         commands = [f"{_devices(server.devices)} {command} --port {port}" for port, server in servers]
         notes = [_since(algorithm, adaptive)] if algorithm else []
+        needs = ()
     elif engine != "vllm":
         notes.append(f"planned with what {engine} takes; the commands start vLLM")
     made = file is None  # TensorRT-LLM takes weights as they are
@@ -146,7 +151,13 @@ def settings_of(
     if configuration.token == "block-drafter":
         schedule = None
     return Settings(
-        commands=tuple(commands), schedule=schedule, adaptive=adaptive, trtllm=file, client=client, notes=tuple(notes)
+        commands=tuple(commands),
+        schedule=schedule,
+        adaptive=adaptive,
+        trtllm=file,
+        client=client,
+        notes=tuple(notes),
+        needs=needs,
     )
 
 
@@ -160,9 +171,9 @@ def _devices(gpus: Iterable[int]) -> str:
     return f"CUDA_VISIBLE_DEVICES={','.join(map(str, gpus))}"
 
 
-def later_versions(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> Iterator[str]:
-    """Yield which vLLM a command needs where the user did not say which one runs."""
-    if configuration.token is None or deployment.engine_said:
+def _later_versions(deployment: Deployment, configuration: Configuration, arrangement: Arrangement) -> Iterator[str]:
+    """Yield which vLLM a command needs where the user did not say which vLLM runs."""
+    if configuration.token is None or (deployment.engine_said and deployment.engine.name == "vllm"):
         return
     if arrangement.pp > 1:
         yield f"speculation over machines needs vLLM {first_with('vllm', 'speculation over stages')} or later"

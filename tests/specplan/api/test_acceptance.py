@@ -51,15 +51,6 @@ def test_dynamic_statistics_are_printed_and_become_a_schedule_and_lengths(tmp_pa
     assert read["length-with-bonus"] == pytest.approx([1.7, 2.1])
 
 
-def test_requests_are_added_up(tmp_path: Path) -> None:
-    path = tmp_path / "r.jsonl"
-    entry = {"acceptance_histogram": [2, 1, 1], "num_draft_tokens": 8}
-    path.write_text("\n".join([json.dumps({"metrics": {"speculative_decoding": entry}})] * 2), encoding="utf-8")
-    found = sp.acceptance(path, form="vllm-requests")
-    assert found.plain()["unconditional"] == [0.5, 0.25]
-    assert "not known" in found.text()
-
-
 test_bad_rates_and_formats_are_refused = refused(
     lambda call: call(),
     (lambda: sp.acceptance([0.4, 0.7]), "must not exceed the position before"),

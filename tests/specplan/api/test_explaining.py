@@ -8,7 +8,6 @@ from refusals import refused
 from screens import Main, check_printed, check_screen
 
 import specplan as sp
-from theory.errors import ParameterError
 
 DEEP = Planted(k=12, conditional=0.6, row_s=2e-5)
 PLANTED = {
@@ -66,21 +65,17 @@ def test_a_baseline_is_one_reading_or_two(tmp_path: Path) -> None:
     assert two["round"] != one["round"]
 
 
+SGLANG = "\n".join(line.replace("vllm:", "sglang:") for line in plain(DEEP).splitlines() if "iteration" not in line)
+UNKNOWN_K = f"{SGLANG}\nsglang:spec_accept_length 2.5\n"
+
 test_bad_arguments_are_refused = refused(
-    lambda call: call(),
-    (lambda: sp.explain([]), "must be files in order of time"),
-    (lambda: sp.explain(["http://here", "a.prom"]), "not both"),
-    (lambda: sp.explain(pages(DEEP), method="eagle"), "method='eagle' needs a profile"),
-    (lambda: sp.explain(pages(DEEP), draft="a/b"), "draft='a/b' needs target and gpu"),
-    (lambda: sp.explain(pages(DEEP), target="a/b"), "gpu=None must be given too"),
-    (lambda: sp.explain(pages(DEEP), baseline="a,b,c"), "must be a file, or two"),
+    lambda sources, options: sp.explain(sources, **options),
+    ([], {}, "must be files in order of time"),
+    (["http://here", "a.prom"], {}, "not both"),
+    (pages(DEEP), {"method": "eagle"}, "method='eagle' needs a profile"),
+    (pages(DEEP), {"draft": "a/b"}, "draft='a/b' needs target and gpu"),
+    (pages(DEEP), {"target": "a/b"}, "gpu=None must be given too"),
+    (pages(DEEP), {"baseline": "a,b,c"}, "must be a file, or two"),
+    (pages(DEEP), {"baseline": [SGLANG]}, "must be metrics of vllm"),
+    (UNKNOWN_K, {"baseline": [UNKNOWN_K], "k": 3}, "how many tokens are drafted"),
 )
-
-
-def test_a_baseline_of_another_engine_or_unknown_k_is_refused() -> None:
-    sglang = "\n".join(line.replace("vllm:", "sglang:") for line in plain(DEEP).splitlines() if "iteration" not in line)
-    speculates = f"{sglang}\nsglang:spec_accept_length 2.5\n"
-    with pytest.raises(ParameterError, match="must be metrics of vllm"):
-        sp.explain(pages(DEEP), baseline=[sglang])
-    with pytest.raises(ParameterError, match="how many tokens are drafted"):
-        sp.explain(speculates, baseline=[speculates], k=3)

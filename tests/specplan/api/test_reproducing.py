@@ -37,7 +37,7 @@ def table_1() -> Reproduced:
 
 @pytest.fixture(scope="module")
 def tables_2_and_3() -> Reproduced:
-    """Of few answers; `test_readme_figures` has the errors with all."""
+    """Of few answers; `test_papers` has the errors with all."""
     return Reproduced(paper=confspec, cells=tuple(confspec.cells(n_answers=2)))
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from screens import refused_words
 
 from specplan.cli import cli
 from specplan.commands.calibration.calibrate import openai_command
@@ -162,26 +162,22 @@ def test_the_script_ends_where_a_server_does(tmp_path: Path) -> None:
     assert "a server has ended" in errors
 
 
-@pytest.mark.parametrize(
-    ("words", "what"),
-    [
-        (["--target", "http://127.0.0.1:8000/v1", "--draft", "d"], "must be the name or folder of a model"),
-        ([*MODELS, "--target-gpus", "1,1"], "must name each GPU once"),
-        ([*MODELS, "--speculative", "fast", "3"], "must be a JSON object"),
-        ([*MODELS, "--speculative", "fast", NGRAM, "--synthetic", "2.6"], "is no setting of the method ngram"),
-        ([*MODELS, "--speculative", "fast", DRAFTING % 1, "--synthetic", "2.6"], "must be a number in .1, 2."),
-        ([*MODELS, "--speculative", "fast", DRAFTING % 3, "--synthetic", "0.9,0.8"], "must be 3 numbers"),
-        ([*MODELS, "--speculative", "fast", DRAFTING % 2, "--synthetic", "0.8,0.9"], "none larger than the one before"),
-    ],
+PRINTED = [*MODELS, *REST, "--print-servers", "--speculative", "fast"]
+
+test_bad_input_is_a_line = refused_words(
+    "calibrate openai",
+    (
+        ["--target", "http://127.0.0.1:8000/v1", "--draft", "d", *REST, "--print-servers"],
+        "must be the name or folder of a model",
+    ),
+    ([*PRINTED, NGRAM, "--target-gpus", "1,1"], "must name each GPU once"),
+    ([*PRINTED, "3"], "must be a JSON object"),
+    ([*PRINTED, NGRAM, "--synthetic", "2.6"], "is no setting of the method ngram"),
+    ([*PRINTED, DRAFTING % 1, "--synthetic", "2.6"], "must be a number in [1, 2"),
+    ([*PRINTED, DRAFTING % 3, "--synthetic", "0.9,0.8"], "must be 3 numbers"),
+    ([*PRINTED, DRAFTING % 2, "--synthetic", "0.8,0.9"], "none larger than the one before"),
+    *(
+        ([*MODELS, *REST, *words.split()], "has no use without --print-servers")
+        for words in ("--draft-gpus 1", "--cache-gb 2", "--synthetic 2.6")
+    ),
 )
-def test_bad_input_is_a_line(words: list[str], what: str) -> None:
-    result = CliRunner().invoke(cli, ["calibrate", "openai", "--print-servers", *words, *REST])
-    assert result.exit_code != 0
-    assert re.search(what, str(result.exception) + result.output)
-
-
-@pytest.mark.parametrize("words", [["--draft-gpus", "1"], ["--cache-gb", "2"], ["--synthetic", "2.6"]])
-def test_some_options_are_for_printed_servers_only(words: list[str]) -> None:
-    result = CliRunner().invoke(cli, ["calibrate", "openai", *MODELS, *words, *REST])
-    assert result.exit_code != 0
-    assert "has no use without --print-servers" in str(result.exception) + result.output

@@ -3,13 +3,12 @@
 import json
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
+from screens import refused_words
 
 from specplan.cli import cli
 from specplan.commands.demo import sequence
 from specplan.commands.simulate import command
-from theory.errors import ParameterError
 
 
 def test_answers_at_once_are_compared_with_plain_decoding_at_the_same_concurrency() -> None:
@@ -24,33 +23,20 @@ def test_answers_at_once_are_compared_with_plain_decoding_at_the_same_concurrenc
     assert alone["simulated"] == crowd["simulated"]
 
 
-def test_places_are_roles_of_a_profile_with_timings() -> None:
-    for places, said in (
-        (["judge"], "place='judge' must be ROLE=ROLE or ROLE=own"),
-        (["judge=own", "judge=draft"], "place='judge=draft' says again what judge is"),
-        (["judge=own"], "needs a profile with timings"),
-    ):
-        options = [part for place in places for part in ("--place", place)]
-        found = CliRunner().invoke(command, ["-p", "lr-deepseek-gsm8k", "-n", "2", *options])
-        assert isinstance(found.exception, ParameterError)
-        assert said in str(found.exception)
+test_places_are_roles_of_a_profile_with_timings = refused_words(
+    "simulate -p lr-deepseek-gsm8k -n 2",
+    ("--place judge", "place='judge' must be ROLE=ROLE or ROLE=own"),
+    ("--place judge=own --place judge=draft", "place='judge=draft' says again what judge is"),
+    ("--place judge=own", "needs a profile with timings"),
+)
 
 
-SEQUENCE = sequence(Path("folder"), (1, 2, 4, 8))
-
-
-def test_order_is_that_of_the_work() -> None:
-    assert [arguments[0] for arguments in SEQUENCE] == ["calibrate", "plan", "simulate", "validate"]
-
-
-@pytest.mark.parametrize("arguments", SEQUENCE, ids=lambda arguments: arguments[0])
-def test_every_command_takes_its_arguments(arguments: list[str]) -> None:
+def test_the_demonstration_measures_plans_simulates_and_validates_one_profile() -> None:
     """--help is answered only after all other options have been understood."""
-    assert CliRunner().invoke(cli, [*arguments, "--help"]).exit_code == 0
-    assert CliRunner().invoke(cli, [*arguments, "--no-such-option", "--help"]).exit_code == 2
-
-
-def test_validation_reads_the_profile_that_calibration_writes() -> None:
-    calibrate, *others = SEQUENCE
+    calibrate, *others = sequence(Path("folder"), (1, 2, 4, 8))
+    assert [words[0] for words in (calibrate, *others)] == ["calibrate", "plan", "simulate", "validate"]
+    for words in (calibrate, *others):
+        assert CliRunner().invoke(cli, [*words, "--help"]).exit_code == 0, words
+        assert CliRunner().invoke(cli, [*words, "--no-such-option", "--help"]).exit_code == 2, words
     written = calibrate[calibrate.index("-o") + 1]
-    assert [arguments[arguments.index("--profile") + 1] for arguments in others] == [written] * 3
+    assert [words[words.index("--profile") + 1] for words in others] == [written] * 3

@@ -7,6 +7,7 @@ import math
 import re
 import shlex
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import click
@@ -122,6 +123,8 @@ def test_markdown_says_what_html_says() -> None:
     assert "| word | 1.50 \\[1.00, 2.00\\] |" in text
     assert "| seed | 7 |" in text
     assert "```\nspecplan plan\n```" in text
+    assert "## Notes" in text
+    assert "## Notes" not in as_markdown(replace(hostile("word"), notes=[]), [], "")
 
 
 def test_the_command_is_told_without_what_is_secret() -> None:

@@ -1,8 +1,9 @@
-"""What papers printed, predicted: Lookahead Reasoning's acceptance and trees, and the latencies of SPECS."""
+"""What papers printed, predicted: Lookahead Reasoning, ConfSpec and SPECS, also as the README has their errors."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from statistics import fmean
 
 import pytest
@@ -18,12 +19,14 @@ from sim.trial import run_answer
 from specplan.check.reproducing import confspec
 from specplan.check.reproducing import lookahead_reasoning as lr
 from specplan.check.reproducing import specs as paper
+from specplan.check.reproducing.cells import mean_error
 from specplan.planning.model_error import PUBLISHED_RULES, Row, rows
 from theory.branches import accepted_among
 from theory.published.lookahead_reasoning import TABLE_3, TREE_WIDTHS
 from theory.published.specs import TABLE_1
 
 Found = dict[tuple[str, str], Row]
+README = (Path(__file__).parents[4] / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +45,43 @@ def test_a_lenient_verifier_cannot_accept_more_than_there_is() -> None:
     assert [confspec._accepted(alpha, 0.44) for alpha in (0.58, 0.47)] == pytest.approx([0.98, 0.91])
 
 
-def test_what_is_reached(found: Found) -> None:
-    """Mean errors as measured (4.5, 4.8, 5.3 and 4.0 %), a tenth above them at most; 12 of 14 inside intervals."""
-    for combined, plain, left_out in ((False, 0.050, 0.053), (True, 0.058, 0.045)):
-        cells = _cells(found, combined=combined)
-        assert fmean(abs(cell.error) for cell in cells) < plain
-        assert fmean(abs(cell.left_out_error) for cell in cells) < left_out
-        assert sum(cell.covered for cell in cells) >= 12
-    with_latencies = [cell.error for cell in _cells(found, combined=False) if cell.pair == "deepseek"]
-    assert fmean(map(abs, with_latencies)) < 0.05  # 4.9 % as measured
+def row(beginning: str) -> str:
+    """The row of README's table that begins so."""
+    (line,) = [line for line in README.splitlines() if line.startswith(f"| {beginning}")]
+    return line
+
+
+@pytest.mark.parametrize("simulated", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_readme_says_how_good_predictions_of_lookahead_reasoning_are(found: Found, simulated: bool) -> None:
+    """From the committed rows, and simulated again (slow); 12 of 14 are inside their intervals."""
+    cells = lr.cells() if simulated else [one for both in (False, True) for one in _cells(found, combined=both)]
+    for level, beginning in (("LR", "LR's published Table 1"), ("LR+SD", "the same table, LR with prompt lookup")):
+        own = [cell for cell in cells if cell.level == level]
+        assert f"{len(own)} rows," in row(beginning)
+        assert f"(nothing fitted: {mean_error(cell.error for cell in own)})" in row(beginning)
+        worst = 100 * max((cell.left_out_error for cell in own), key=abs)
+        assert f"| {mean_error(cell.left_out_error for cell in own)} | {worst:+.0f} % |" in row(beginning)
+        assert sum(cell.covered for cell in own) >= 12
+
+
+@pytest.mark.slow
+def test_the_readme_says_how_good_predictions_of_confspec_are() -> None:
+    cells = confspec.cells()
+    assert all(abs(cell.error) < 0.15 for cell in cells)
+    for pair, beginning in (("deepseek", "ConfSpec's published Tables 2 and 3"), ("qwen3", "the same tables, Qwen3's")):
+        own = [cell.error for cell in cells if cell.pair == pair]
+        assert f"{len(own)} speedups" in row(beginning)
+        assert f"| {mean_error(own)} | {100 * max(own, key=abs):+.0f} % |" in row(beginning)
+
+
+def test_the_readme_says_how_good_predictions_of_specs_are() -> None:
+    steps = [cell for cell in paper.cells() if cell.quantity == "s/step"]
+    own, rsd = ([cell for cell in steps if cell.method == method] for method in ("SPECS", "RSD"))
+    line = row("SPECS' published Table 1")
+    assert f"{len(own)} seconds per step" in line
+    assert f"(nothing fitted: {mean_error(cell.error for cell in own)})" in line
+    assert f"| {mean_error(cell.left_out_error for cell in own)} |" in line
+    assert f"| {mean_error(cell.error for cell in rsd)} |" in row("the same table, RSD")
 
 
 def test_no_cell_enters_its_own_prediction(found: Found) -> None:
@@ -65,8 +96,8 @@ def test_no_cell_enters_its_own_prediction(found: Found) -> None:
 
 def test_the_correlation_of_siblings_gives_back_the_acceptance() -> None:
     """At every printed cell."""
-    for row in TABLE_3.values():
-        alpha, *others = map(float, row["acceptance"])
+    for printed in TABLE_3.values():
+        alpha, *others = map(float, printed["acceptance"])
         for width, accepted in zip(TREE_WIDTHS[1:], others, strict=True):
             found = lr.sibling_correlation(alpha, accepted, width)
             assert 0.5 < found < 0.75

@@ -12,48 +12,41 @@ from theory.errors import ParameterError
 from theory.hardware.gpus import gpu_named
 from theory.hardware.work import Parallel
 
+VLLM, TRTLLM, SGLANG = (f"{engine} on H200" for engine in ("vllm", "trtllm", "sglang"))
+
 
 @pytest.mark.parametrize(
-    ("name", "words", "weights", "experts"),
+    ("name", "words", "weights", "experts", "caches"),
     [
-        ("Qwen/Qwen3-8B", ("bfloat16",), "bf16", None),
-        ("Qwen/Qwen3-8B", ("fp8", "fp8"), "fp8", None),
-        ("MiniMaxAI/MiniMax-M2.5", ("fp8", "fp8"), "fp8-block", None),  # as published
-        ("MiniMaxAI/MiniMax-M2.5", ("nvfp4", "nvfp4"), "nvfp4", None),
-        ("openai/gpt-oss-120b", ("nvfp4", "nvfp4"), "bf16", "mxfp4"),  # as published: the table's word for 4 bits
-        ("openai/gpt-oss-120b", ("bfloat16", "w4a8_mxfp4_mxfp8"), "bf16", "mxfp4"),
-        ("deepseek-ai/DeepSeek-R1", ("fp8_block", "w4afp8"), "fp8-block", "int4"),
-        ("Qwen/Qwen3-32B", ("fp8_static", ""), "fp8", None),
+        ("Qwen/Qwen3-8B", ("bfloat16",), "bf16", None, {}),
+        ("Qwen/Qwen3-8B", ("fp8", "fp8"), "fp8", None, {}),
+        ("Qwen/Qwen3-32B", ("bf16",), "bf16", None, {TRTLLM: "bf16"}),
+        ("Qwen/Qwen3-32B", ("fp8_static", ""), "fp8", None, {VLLM: "fp8", SGLANG: "bf16"}),  # NVIDIA's, whose cache is
+        ("nvidia/Qwen3-32B-FP8", ("fp8",), "fp8", None, {VLLM: "fp8"}),
+        ("MiniMaxAI/MiniMax-M2.5", ("fp8", "fp8"), "fp8-block", None, {VLLM: "bf16"}),  # as published
+        ("MiniMaxAI/MiniMax-M2.5", ("nvfp4", "nvfp4"), "nvfp4", None, {VLLM: "fp8"}),
+        # as published: the table's word for 4 bits
+        ("openai/gpt-oss-120b", ("nvfp4", "nvfp4"), "bf16", "mxfp4", {VLLM: "bf16"}),
+        ("openai/gpt-oss-120b", ("bfloat16", "w4a8_mxfp4_mxfp8"), "bf16", "mxfp4", {}),
+        ("deepseek-ai/DeepSeek-R1", ("fp8_block", "w4afp8"), "fp8-block", "int4", {}),
+        (
+            *("deepseek-ai/DeepSeek-R1", ("fp8", "fp8"), "fp8-block", None),
+            {TRTLLM: "fp8", SGLANG: "bf16", "sglang on B200": "fp8"},
+        ),
         # NVFP4 is not the published int4, and spares what that spares
-        ("moonshotai/Kimi-K2.5", ("nvfp4", "nvfp4"), "bf16", "nvfp4"),
-        ("moonshotai/Kimi-K2.5", ("int4", "int4"), "bf16", "int4-group32"),
+        ("moonshotai/Kimi-K2.5", ("nvfp4", "nvfp4"), "bf16", "nvfp4", {}),
+        ("moonshotai/Kimi-K2.5", ("int4", "int4"), "bf16", "int4-group32", {}),
     ],
 )
-def test_formats(name: str, words: tuple[str, ...], weights: str, experts: str | None) -> None:
-    found = precision_of(shape_of(name), *words)
-    assert (found.weights, found.experts) == (weights, experts)
-
-
-@pytest.mark.parametrize(
-    ("name", "words", "engine", "gpu", "cache"),
-    [
-        ("Qwen/Qwen3-32B", ("fp8",), "vllm", "H200", "fp8"),  # NVIDIA's, whose cache is in fp8
-        ("Qwen/Qwen3-32B", ("fp8",), "sglang", "H200", "bf16"),
-        ("Qwen/Qwen3-32B", ("bf16",), "trtllm", "H200", "bf16"),
-        ("nvidia/Qwen3-32B-FP8", ("fp8",), "vllm", "H200", "fp8"),
-        ("MiniMaxAI/MiniMax-M2.5", ("fp8", "fp8"), "vllm", "H200", "bf16"),  # as published
-        ("MiniMaxAI/MiniMax-M2.5", ("nvfp4", "nvfp4"), "vllm", "H200", "fp8"),
-        ("deepseek-ai/DeepSeek-R1", ("fp8", "fp8"), "trtllm", "H200", "fp8"),
-        ("deepseek-ai/DeepSeek-R1", ("fp8", "fp8"), "sglang", "H200", "bf16"),
-        ("deepseek-ai/DeepSeek-R1", ("fp8", "fp8"), "sglang", "B200", "fp8"),
-        ("openai/gpt-oss-120b", ("nvfp4", "nvfp4"), "vllm", "H200", "bf16"),
-    ],
-)
-def test_a_checkpoint_implies_the_caches_format(
-    name: str, words: tuple[str, ...], engine: str, gpu: str, cache: str
+def test_the_formats_of_a_row_and_of_the_cache_that_its_checkpoint_implies(
+    name: str, words: tuple[str, ...], weights: str, experts: str | None, caches: dict[str, str]
 ) -> None:
     facts = shape_of(name)
-    assert with_engines_cache(precision_of(facts, *words), facts, engine, gpu_named(gpu).name).cache == cache
+    found = precision_of(facts, *words)
+    assert (found.weights, found.experts) == (weights, experts)
+    for where, cache in caches.items():
+        engine, _, gpu = where.partition(" on ")
+        assert with_engines_cache(found, facts, engine, gpu_named(gpu).name).cache == cache, where
 
 
 def test_formats_that_are_refused() -> None:

@@ -1,11 +1,16 @@
-"""The comparison of a validation's predictions with stand-ins: which rows, which figures, in text and as data."""
+"""Predictions of a validation beside stand-ins: figures by brute force, laws, simulated coverage, text and data."""
 
 import json
+import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from measured_profiles import measured, speculated
+from scipy import stats
 
 from calibrate.running.interleaved import BASELINE, RealRun, Runs
 from calibrate.running.interleaved import measured as summary
@@ -13,23 +18,31 @@ from sim.configuration import Configuration
 from sim.estimate import proportion
 from sim.timeline import Counts
 from specplan.check.validating.closed_forms import closed_form
-from specplan.check.validating.comparison import Comparison, compare
+from specplan.check.validating.comparison import (
+    PLAIN,
+    Comparison,
+    compare,
+    inside,
+    kendall_tau,
+    resampled,
+    skill,
+    spearman_rho,
+)
 from specplan.check.validating.next_measurement import Measurements
 from specplan.check.validating.validation import Row, Validation
 from specplan.output import SCREEN, to_json
 from specplan.planning.advice import Advice
 from specplan.planning.predict import Predictor
-from specplan.show.rendering import as_text
-from specplan.show.validations import first_screen, plain, validation_report
+from specplan.show.validations import Validated, first_screen
 
 N = 12
+PROFILE = speculated(measured([True, True, False, True]))
 TRUE = {"lr-async k1=1": 0.9, "lr-async k1=4": 1.8, "draft-model k2=3": 1.4, "lr-async k1=4 verifier=random": 1.1}
 """Measured speedups; the last one has no closed form, as nobody recorded its verdicts."""
 
 
 def validation(names: list[str]) -> Validation:
-    profile = speculated(measured([True, True, False, True]))
-    predictor, measurements = Predictor(profile, uncertainty=False), Measurements(profile)
+    predictor, measurements = Predictor(PROFILE, uncertainty=False), Measurements(PROFILE)
     seconds = np.random.default_rng(1).lognormal(0.0, 0.5, N)
     noise = np.random.default_rng(2)
     runs = Runs(by_name={BASELINE: [_run(s) for s in seconds]})
@@ -44,7 +57,7 @@ def validation(names: list[str]) -> Validation:
                 prediction=prediction,
                 measured=summary(runs, name),
                 expected=measurements.expected(prediction, N),
-                closed_form=closed_form(profile, Configuration.parse(name)),
+                closed_form=closed_form(PROFILE, Configuration.parse(name)),
             )
         )
     return Validation(profile="fake", rows=tuple(rows), baseline=summary(runs, BASELINE), runs=runs)
@@ -105,8 +118,9 @@ def test_a_constant_good_rows_and_coverage_by_hand(found: Validation, compared: 
 
 
 def test_text_and_data_say_the_same(found: Validation, compared: Comparison) -> None:
-    report = validation_report(found, Advice(servers=(), client=None, notes=()))
-    text, data = as_text(report), json.loads(to_json(plain(found)))
+    advice = Advice(servers=(), client=None, notes=())
+    result = Validated(validation=found, profile=PROFILE, advice=advice)
+    text, data = result.text(verbose=True), json.loads(to_json(result.plain()))
     assert "How well predictions rank the 4 rows" in text
     by = data["telling_apart"]["predictions_by"]
     assert list(by) == sorted(compared.skills)
@@ -129,3 +143,105 @@ def test_the_first_screen_says_how_good_predictions_were_in_80_columns(found: Va
     assert len(shown) == 4
     assert sum(line.endswith(" off") for line in shown) == 4 - good
     assert "closed forms" not in first_screen(validation(list(TRUE)[:2]))
+
+
+speedups = st.lists(st.sampled_from([0.25, 0.5, 0.75, 0.9, 1.1, 1.5, 2.0, 3.0]), min_size=3, max_size=7)
+seeds = st.integers(0, 10**6)
+
+
+def timed(true: Any, n: int = 40, noise: float = 0.2, seed: int = 0) -> tuple[Any, Any]:
+    """Times of rows with these speedups, and of plain decoding: lognormal questions, noise of each answer's own."""
+    rng = np.random.default_rng(seed)
+    question = rng.lognormal(0.0, 0.5, n)
+    own = question / np.asarray(true)[:, None] * rng.lognormal(0.0, noise, (len(true), n))
+    return own, question * rng.lognormal(0.0, noise, n)
+
+
+@settings(max_examples=30)
+@given(speedups, seeds)
+def test_correlations_are_those_of_scipy(true: list[float], seed: int) -> None:
+    x = np.asarray(true)
+    y = np.random.default_rng(seed).choice([1.0, 2.0, 3.0], (5, x.size))
+    for ours, theirs in ((kendall_tau, stats.kendalltau), (spearman_rho, stats.spearmanr)):
+        for found, row in zip(ours(x, y), y, strict=True):
+            if np.ptp(x) == 0.0 or np.ptp(row) == 0.0:
+                assert math.isnan(found)
+            else:
+                assert found == pytest.approx(theirs(x, row).statistic, abs=1e-12)
+
+
+@settings(max_examples=30)
+@given(speedups, seeds)
+def test_figures_are_those_of_brute_force(predicted: list[float], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    own, plain = timed(rng.uniform(0.5, 2.0, len(predicted)), seed=seed)
+    found = skill(predicted, resampled(own, plain))
+    real = [float(plain.sum() / row.sum()) for row in own]
+    errors = [abs(p / m - 1.0) for p, m in zip(predicted, real, strict=True)]
+    chosen = [m for p, m in zip([1.0, *predicted], [1.0, *real], strict=True) if p == max([1.0, *predicted])]
+    regret = max([1.0, *real]) / math.prod(chosen) ** (1 / len(chosen)) - 1.0
+    assert found.regret.value == pytest.approx(regret, abs=1e-12)
+    assert found.regret.low <= found.regret.value <= found.regret.high
+    assert (found.mean_error, found.median_error) == pytest.approx((np.mean(errors), np.median(errors)))
+    assert abs(found.largest_error) == pytest.approx(max(errors))
+    assert found.n_ordered <= found.n_pairs <= math.comb(len(predicted) + 1, 2)
+    assert found.best == int(np.argmax([1.0, *real])) - 1
+
+
+def test_the_right_order_has_no_regret_and_the_wrong_one_has_the_most() -> None:
+    true = [0.5, 0.8, 1.2, 1.5]
+    own = 1.0 / np.asarray(true)[:, None] * np.linspace(0.5, 1.5, 20)  # no noise but the questions' own
+    measured = resampled(own, np.linspace(0.5, 1.5, 20))
+    right, wrong = skill(true, measured), skill(true[::-1], measured)
+    assert right.kendall is not None
+    assert (right.kendall.value, right.kendall.low, right.n_ordered, right.n_pairs) == (1.0, 1.0, 10, 10)
+    assert (right.regret.value, right.regret.high) == pytest.approx((0.0, 0.0))
+    assert (wrong.regret.value, wrong.regret.low) == pytest.approx((2.0, 2.0))
+    tied = resampled(1.0 / np.array([0.5, 1.2, 1.2, 2.0])[:, None] * np.ones(10), np.ones(10))
+    mixed = skill([0.6, 1.1, 0.9, 0.8], tied)  # of ten pairs, with plain decoding's, one is tied
+    assert (mixed.n_ordered, mixed.n_pairs) == (5, 9)
+    assert np.array_equal(tied.only([3, 0, 1]).resamples, tied.resamples[:, [3, 0, 1]])
+
+
+def test_a_constant_ranks_nothing_and_chooses_anything() -> None:
+    own, plain = timed([1.2, 1.5, 2.0], noise=0.0)
+    above, below = (skill([value] * 3, resampled(own, plain)) for value in (1.4, 0.7))
+    assert (above.kendall, above.spearman, above.chosen, below.chosen) == (None, None, (0, 1, 2), (PLAIN,))
+    assert above.regret.value == pytest.approx(2.0 / (1.2 * 1.5 * 2.0) ** (1 / 3) - 1.0)
+    assert below.regret.value == pytest.approx(1.0)
+
+
+ROWS = np.exp(0.05 * np.arange(12.0) - 0.3)
+GUESSED = ROWS * np.exp(np.random.default_rng(0).normal(0.0, 0.08, 12))
+INTERVALS: dict[str, tuple[Any, Any, dict[str, float], dict[str, Any]]] = {
+    "no regret, however large the measured one": ([1.5] * 8, [1.6, *[1.5] * 7], {"regret": 1e-12}, {}),
+    "a regret of 10 %": ([1.0, 1.05, 1.1, 0.9], [1.3, 1.2, 1.1, 1.0], {"regret": 0.1}, {}),
+    "correlations with the true speedups": (
+        *(ROWS, GUESSED),
+        {"kendall": float(kendall_tau(GUESSED, ROWS)), "spearman": float(spearman_rho(GUESSED, ROWS))},
+        {"n": 60, "noise": 0.25},
+    ),
+}
+"""True and predicted speedups, the exact figures, and how the worlds are drawn."""
+
+
+@pytest.mark.parametrize("name", INTERVALS)
+def test_intervals_hold(name: str) -> None:
+    """Of 60 worlds at most 5 % may leave [low, high]: more than 9 come by chance with probability below 1e-3."""
+    true, predicted, exact, drawn = INTERVALS[name]
+    found = [skill(predicted, resampled(*timed(true, seed=seed, **drawn))) for seed in range(60)]
+    for figure, value in exact.items():
+        ends = [getattr(one, figure) for one in found]
+        assert sum(not one.low <= value <= one.high for one in ends) <= 9, figure
+
+
+@given(st.integers(1, 40), st.data())
+def test_coverage_has_the_exact_interval(n: int, data: st.DataObject) -> None:
+    """Clopper and Pearson: at the limits the tail has probability 2.5 %."""
+    k = data.draw(st.integers(0, n))
+    found = inside([0.0] * n, [1.0] * n, [0.5] * k + [2.0] * (n - k))
+    assert (found.value, found.n) == (k / n, n)
+    if k:
+        assert stats.binom.sf(k - 1, n, found.low) == pytest.approx(0.025, rel=1e-6)
+    if k < n:
+        assert stats.binom.cdf(k, n, found.high) == pytest.approx(0.025, rel=1e-6)

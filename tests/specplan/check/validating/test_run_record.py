@@ -46,7 +46,7 @@ def run(monkeypatch: pytest.MonkeyPatch, run_main: Main) -> Callable[..., str]:
     return validate
 
 
-def test_json_has_every_parameter_in_effect(run: Callable[..., str]) -> None:
+def test_json_and_the_text_have_every_parameter_in_effect(run: Callable[..., str]) -> None:
     below = ("--token", "prompt-lookup", "--k2", "3")
     told = json.loads(run("--json", *below))["effective"]
     profile = Profile.read(RECORDED)
@@ -64,16 +64,11 @@ def test_json_has_every_parameter_in_effect(run: Callable[..., str]) -> None:
     assert {"method": "lr-async", "k1": 2, "k2": 3, "rules": "paper", "width": 1}.items() <= method.items()
     assert (method["token"], method["token_knobs"]["k2"]) == ("prompt-lookup", 3)
     assert [method["speculation"]["target"][knob] for knob in ("method", "k2", "max_ngram")] == ["ngram", 3, 1]
-
-
-def test_the_table_is_followed_by_the_same(run: Callable[..., str]) -> None:
-    table, _, rest = run("-v").partition("Run with\n========\n\n")
-    block = rest.split("\n\n")[0]
-    lines = " ".join(block.split())
-    assert "lr-async k1=2" in table
-    told = json.loads(run("--json"))["effective"]
+    first, _, rest = run("-v", *below).partition("Run with\n========\n\n")
+    assert "lr-async k1=2" in first
+    lines = " ".join(rest.split("\n\n")[0].split())
     assert sorted(lines.split()) == sorted(word for line in as_lines(told) for word in line.split())  # JSON is sorted
-    for words in ("temperature=0.6", "versions.torch=9.9.0", "cores=[1]", " n=3 ", "method=lr-async k1=2 k2=1 "):
+    for words in ("temperature=0.6", "versions.torch=9.9.0", "cores=[1]", " n=3 ", "method=lr-async k1=2 k2=3 "):
         assert words in lines
 
 
