@@ -14,7 +14,6 @@ import pytest
 from connections import talking
 from planted_metrics import Planted, exposition
 from refusals import refused
-from screens import refused_words
 
 from specplan.api.explaining import explain
 from specplan.live.explaining.explanation import explained, point_of
@@ -200,9 +199,6 @@ async def test_a_live_server_is_read_while_it_works(monkeypatch: pytest.MonkeyPa
     async with talking(talk) as url:
         found = await asyncio.to_thread(explain, f"{url}/v1", seconds=2.0)
     assert found.plain()["source"] == f"{url}/metrics, {url}/metrics"
-
-
-test_wrong_sources_are_refused_in_one_line = refused_words("explain", ("ftp://here --for 1", "http"))
 
 
 def test_counts_of_a_block_hold_for_its_size_only() -> None:

@@ -141,13 +141,17 @@ async def test_a_server_that_speculates_is_done_without_when_it_dies(name: str) 
 
 
 async def test_a_plain_answer_returns_to_speculation_at_the_end_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("specplan.live.gateway.control._PAUSE_S", 0.1)
-    planted = Planted(iteration_s=0.005, step_tokens=(30, 40))
-    async with planted_gateway(ASYNC, planted=planted) as served:
-        served.serving.control.failed(DRAFT)
-        answer = await served.client.completions.with_raw_response.create(
-            model="tiny", prompt="first", max_tokens=3000, extra_body={"seed": 1}
-        )
+    async with planted_gateway(ASYNC, planted=Planted(iteration_s=0.005)) as served:
+        control = served.serving.control
+        control.failed(DRAFT)
+        create = served.client.completions.with_raw_response.create
+        asked = asyncio.ensure_future(create(model="tiny", prompt="first", max_tokens=3000, seed=1))
+        while not control.watching and not asked.done():
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(control, "_off_until", 0.0)  # the pause is over
+        for look in tuple(control.watching):
+            look()  # what is wanted now may have changed, but it waits for the step's end
+        answer = await asked
     assert answer.headers["x-specplan-method"] == f"autoregressive; {ASYNC.name}"
 
 
@@ -181,6 +185,11 @@ async def test_keys_are_handed_on_and_are_in_no_message(caplog: pytest.LogCaptur
         async with httpx.AsyncClient() as client:
             page = (await client.get(f"{served.url}/metrics")).text
         sent = {headers.get("authorization") for headers in served.servers[DRAFT].headers}
+    locked = {TARGET: SLOW, DRAFT: planted, JUDGE: SLOW}
+    async with planted_gateway(ASYNC, planted=locked, env="OWN_KEY") as served:
+        assert whole(await served.answer("one"))  # without a helper that takes no such key, which stays for others
+        assert metric(served, "specplan_fallbacks_total", role=DRAFT, reason="refused") == 1
+        assert not served.serving.control.paused
     assert sent <= {"Bearer sk-secret", "Bearer sk-wrong"}
     assert not any("sk-" in text for text in (caught.value.message, page, caplog.text))
 

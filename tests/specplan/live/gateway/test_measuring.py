@@ -46,7 +46,7 @@ def test_a_good_plan_is_on_after_trials_and_a_bad_one_is_off() -> None:
     assert good.said[0].startswith(
         "at 4 in flight lr-sync k1=2 gains and is on; tokens per second over plain decoding 1."
     )
-    bad = ClosedLoop(4, always(BAD[4]), tokens=120, step=12).run(150)
+    bad = ClosedLoop(4, always(BAD[4]), tokens=120, step=12).run(250)
     assert comparison(bad).verdict is not Verdict.GAINS
     plain = plain_speed(4, BAD[4], tokens=120, step=12)
     assert bad.speed() >= 0.97 * plain

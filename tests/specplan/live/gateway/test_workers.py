@@ -5,6 +5,7 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -128,7 +129,10 @@ async def test_what_loses_by_all_answers_is_off_in_both_workers() -> None:
     said: list[str] = []
     planted = by_role({TARGET: 0.003, DRAFT: 0.03, JUDGE: 0.0005}, steps=4, step_tokens=(6, 8))
     methods: list[list[str]] = [[], []]
+    looks: list[int] = []
     async with workers(SYNC, planted=planted, trust_plan=False, tell=said.append) as both:
+        for worker, remote in enumerate(both.remotes):
+            remote.watching.add(partial(looks.append, worker))
 
         async def asks(worker: int) -> None:
             for number in range(60):
@@ -144,6 +148,7 @@ async def test_what_loses_by_all_answers_is_off_in_both_workers() -> None:
     assert said == [f"at 2 in flight {SYNC.name} pauses: it lost what trials may lose"]
     assert [set(one) for one in methods] == [{PLAIN.name, SYNC.name}] * 2
     assert [one[0] for one in methods] == [PLAIN.name] * 2  # before anything is known
+    assert set(looks) == {0, 1}
     assert wanted == [PLAIN, PLAIN]
     assert last == [PLAIN.name, PLAIN.name]
     assert state["lost_answers"] > 1.0
