@@ -29,7 +29,7 @@ _TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\nconten
 
 
 def server_for(app: Starlette, *, client_seconds: float, grace_s: int) -> uvicorn.Server:
-    """Return a server of the application, which is run on sockets, and leaves signals alone.
+    """Return a server of the application, which is run on sockets and handles no signals.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def server_for(app: Starlette, *, client_seconds: float, grace_s: int) -> uvicor
 
 
 class _Server(uvicorn.Server):
-    """Ends when it is told to: signals are for the command, which has more to do at its end."""
+    """Handles no signals: they are for the command, which has more to do at its end."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
