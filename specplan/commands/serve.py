@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -265,20 +265,23 @@ def _replanned(shared: Shared, path: Path | None) -> Iterator[None]:
 def _stopped_by_signals(server: uvicorn.Server, grace_s: float, break_off: Callable[[], None]) -> Iterator[None]:
     """Stop the server by signals without ending the process, as uvicorn would, so that a profile can be written.
 
-    No request is accepted any more, answers on their way have ``grace_s`` to end, and the others are broken off.
+    No request is accepted any more, answers on their way have ``grace_s`` to end, and the others are broken off. At the
+    second signal all connections are closed at once.
     """
     import asyncio
 
     loop = asyncio.get_running_loop()
-    server.capture_signals = nullcontext  # type: ignore[assignment,method-assign]
 
-    def stop(number: int) -> None:
+    def stop() -> None:
         if not server.should_exit:
+            server.should_exit = True
             loop.call_later(grace_s, break_off)
-        server.handle_exit(number, None)
+            return
+        for connection in tuple(server.server_state.connections):
+            connection.transport.abort()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop, number)
+        loop.add_signal_handler(number, stop)
     try:
         yield
     finally:

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from typing import Any
 
 import uvicorn.server
@@ -26,11 +26,10 @@ uvicorn.server.asyncio = _Prompt()  # type: ignore[assignment]
 
 
 @asynccontextmanager
-async def running(app: Any, port: int = 0, client_seconds: float = 60.0) -> AsyncIterator[str]:
+async def running(app: Any, client_seconds: float = 60.0) -> AsyncIterator[str]:
     """Serve an ASGI application in this loop, as ``specplan serve`` does; yield its URL."""
-    with listening(port) as sock:
-        server = server_for(app, client_seconds=client_seconds, grace_s=1, log_level="error")
-        server.capture_signals = nullcontext  # type: ignore[assignment,method-assign]
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        server = server_for(app, client_seconds=client_seconds, grace_s=1)
         task = asyncio.ensure_future(server.serve(sockets=[sock]))
         try:
             while not server.started:
@@ -39,11 +38,3 @@ async def running(app: Any, port: int = 0, client_seconds: float = 60.0) -> Asyn
         finally:
             server.should_exit = True
             await task
-
-
-def listening(port: int = 0) -> socket.socket:
-    """A socket on 127.0.0.1."""
-    sock = socket.socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind(("127.0.0.1", port))
-    return sock

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from calibrate.engines.http.waits import Waits
 from calibrate.engines.http.wire import BrokenOffError
@@ -30,6 +30,7 @@ from sim.operations import prompt as root_of
 from sim.roles import TARGET
 from specplan.live.gateway.control import Choice, Limits
 from specplan.live.gateway.plans import PLAIN, SPECULATIVE
+from specplan.live.gateway.ran import seconds_per_token
 from specplan.live.gateway.requests import AnswerRequest
 from specplan.live.gateway.servers import Bounded, HelperError, Servers, helper_error
 from theory.errors import CalibrationError
@@ -54,19 +55,25 @@ Pieces: TypeAlias = AsyncIterator[list[Piece]]
 
 
 class Observer(Protocol):
-    """Receives the events of answers."""
+    """Receives the events of answers, and says how the gateway is."""
 
     def ran(self, configuration: Configuration, session: WallSession) -> None:
         """Handle a generator that ended or was stopped."""
 
-    def timed(self, role: str, in_flight: int, generation: Generation) -> None:
-        """Handle a generated step; ``in_flight`` requests of its role, itself included, were in flight at its start."""
+    def timed(self, role: str, in_flight: int, seconds: float | None) -> None:
+        """Handle a step's seconds per token, if known; so many requests of its role, itself included, began with it."""
 
-    def fell_back(self, error: HelperError) -> None:
-        """Handle an answer that continues with plain decoding."""
+    def ended(self, finish: str, seconds: float) -> None:
+        """Handle an answer that ended, for this reason and after so long."""
 
-    def ended(self, answer: Answer) -> None:
-        """Handle the end of an answer."""
+    def count(self, name: str, *labels: str) -> None:
+        """Count one more of a counter, which is named without ``specplan_``."""
+
+    async def page(self) -> bytes:
+        """Return the metrics page."""
+
+    async def health(self) -> dict[str, Any]:
+        """Return the state of the gateway, as plain data."""
 
 
 @dataclass(slots=True, eq=False)
@@ -108,6 +115,10 @@ class Answering:
     limits : longest times of an answer, of a helper's operation, and of the wait for a target that comes back.
     observer : receives the events of answers.
     counts_prompts : whether the observer needs the tokens of each prompt from the beginning.
+
+    Attributes
+    ----------
+    running : requests in flight by role.
     """
 
     def __init__(
@@ -121,16 +132,11 @@ class Answering:
     ) -> None:
         self.servers = servers
         self.control = control
-        self._limits = limits
-        self._observer = observer
+        self.limits = limits
+        self.observer = observer
         self._counts_prompts = counts_prompts
-        self._running: Counter[str] = Counter()
+        self.running: Counter[str] = Counter()
         self._waits = Waits(limits.patience_s)
-
-    @property
-    def running(self) -> Counter[str]:
-        """Requests in flight by role."""
-        return self._running
 
     @asynccontextmanager
     async def answer(self, request: AnswerRequest, prompt: str) -> AsyncIterator[tuple[Answer, Pieces]]:
@@ -157,7 +163,7 @@ class Answering:
             by_itself = answer.last.final
         finally:
             self.control.ends(answer, by_itself=by_itself)
-        self._observer.ended(answer)
+        self.observer.ended(answer.finish, answer.seconds)
 
     async def prompt_tokens(self, answer: Answer) -> int:
         """Return the tokens of an answer's prompt, by its requests, else by one of its own; 0 if that fails."""
@@ -196,7 +202,7 @@ class Answering:
         """Generate the answer to its end, switching configurations when `Control` does."""
         failures, since, reached = 0, answer.began, answer.last
         try:
-            async with asyncio.timeout(self._limits.answer_seconds):
+            async with asyncio.timeout(self.limits.answer_seconds):
                 while not answer.last.final:
                     configuration = PLAIN if answer.refused else self.control.wanted()
                     if not answer.methods or answer.methods[-1] != configuration.name:
@@ -213,7 +219,7 @@ class Answering:
                             answer.refused = answer.refused or cause.reason == "refused"
                             if cause.reason != "refused":
                                 self.control.failed(cause.role)
-                            self._observer.fell_back(cause)
+                            self.observer.count("fallbacks", cause.role, cause.reason)
                         elif not self._may_return(answer, cause, failures, time.monotonic() - since):
                             raise
                         elif failures > 1:
@@ -227,7 +233,7 @@ class Answering:
     def _may_return(self, answer: Answer, cause: BaseException | None, failures: int, gone_s: float) -> bool:
         """Whether the target gets another request; an answer that has begun waits for a server that is started anew."""
         if answer.n_tokens:
-            return bool(getattr(cause, "transient", False)) and gone_s < self._limits.timeout_s
+            return bool(getattr(cause, "transient", False)) and gone_s < self.limits.timeout_s
         return isinstance(cause, BrokenOffError) and failures < _ATTEMPTS and gone_s < _NEW_S
 
     async def _run(
@@ -246,7 +252,7 @@ class Answering:
         algorithm = _observed(
             configuration.algorithm()(answer.last), commit, lambda: self.control.wanted() == configuration
         )
-        drive = Drive(Bounded(clock, self._waits, self._running, self._observer.timed).perform, session)
+        drive = Drive(Bounded(clock, self._waits, self.running, self.observer.timed).perform, session)
         self.control.starts(answer, configuration)
         following = asyncio.ensure_future(drive.follow(algorithm))
         try:
@@ -260,7 +266,7 @@ class Answering:
             await drive.abort()  # also operations that a schedule leaves running at the end of an answer
             self.control.stops(answer)
             answer.n_prompt = answer.n_prompt or _prompt_tokens(session, answer)
-            self._observer.ran(configuration, session)
+            self.observer.ran(configuration, session)
         if error is not None:
             raise error
 
@@ -300,8 +306,8 @@ class Answering:
             if self._leaves(answer, configuration, progress, step_ends=False):
                 writing.cancel()
 
-        self._running[TARGET] += 1
-        busy = self._running[TARGET]
+        self.running[TARGET] += 1
+        busy = self.running[TARGET]
         if not answer.refused:
             self.control.starts(answer, configuration)
         speculation = session.speculation.get(TARGET)
@@ -318,7 +324,7 @@ class Answering:
             self.control.watching.discard(look)
             writing.cancel()
             await asyncio.wait((writing,))
-            self._running[TARGET] -= 1
+            self.running[TARGET] -= 1
             self.control.stops(answer)
             error = None if writing.cancelled() else writing.exception()
             written = None if writing.cancelled() or error is not None else writing.result()
@@ -330,12 +336,12 @@ class Answering:
             operation.n_generated, operation.job = marks.n_tokens, written
             answer.n_prompt = answer.n_prompt or _prompt_tokens(session, answer)
             operation.finished = session.finished = session.now()
-            self._observer.ran(configuration, session)
+            self.observer.ran(configuration, session)
         if error is not None:
             of_helper = speculation is not None and isinstance(error, CalibrationError)
             raise CalibrationError(str(error)) from (helper_error(error, SPECULATIVE) if of_helper else error)
         if written is not None:
-            self._observer.timed(TARGET, busy, written)
+            self.observer.timed(TARGET, busy, seconds_per_token(written))
 
 
 def _seed(answer: Answer) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -20,7 +20,6 @@ from calibrate.engines.http.waits import Wait
 from calibrate.engines.http.wire import CLIENT_KEY, RefusedError
 from specplan.live.gateway.answering import Answering
 from specplan.live.gateway.chat import ChatTemplate
-from specplan.live.gateway.control import Limits
 from specplan.live.gateway.replies import DONE, Reply, StopCutter, event
 from specplan.live.gateway.requests import AnswerRequest, Kind, Refusal, parse_body, unknown_model, upstream_failed
 from theory.errors import SpecplanError
@@ -28,7 +27,7 @@ from theory.errors import SpecplanError
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["Counts", "application"]
+__all__ = ["application"]
 
 _PATHS: Final[Mapping[Kind, str]] = {"chat": "/v1/chat/completions", "completion": "/v1/completions"}
 _PASSED_ON: Final = ("/tokenize", "/detokenize", "/v1/responses")
@@ -48,29 +47,13 @@ Work = Callable[["_Sender"], Coroutine[Any, Any, None]]
 """Writes an answer."""
 
 
-class Counts(Protocol):
-    """Counts requests, and says how the gateway is."""
-
-    def refused(self, status: int) -> None:
-        """Count a refused request."""
-
-    def forwarded(self, fields: Sequence[str]) -> None:
-        """Count a request that was forwarded because of these fields."""
-
-    async def page(self) -> bytes:
-        """Return the metrics page."""
-
-    async def health(self) -> dict[str, Any]:
-        """Return the state of the gateway, as plain data."""
-
-
 class _Gateway:
     """State and methods that the routes share."""
 
-    def __init__(self, answering: Answering, limits: Limits, counts: Counts) -> None:
+    def __init__(self, answering: Answering) -> None:
         self.answering = answering
-        self.limits = limits
-        self.counts = counts
+        self.limits = answering.limits
+        self.observer = answering.observer
         self.works: set[asyncio.Task[None]] = set()
         """Answers on their way."""
         self.stops = False
@@ -109,7 +92,7 @@ class _Gateway:
         except ClientDisconnect:
             return Response(status_code=400)
         except Refusal as refusal:
-            self.counts.refused(refusal.status)
+            self.observer.count("requests_refused", str(refusal.status))
             return _refused(refusal)
         key = _key(request.headers.get("authorization", ""))
         return _Live(stack, partial(self._sent, work, key), self.works)
@@ -129,7 +112,7 @@ class _Gateway:
             if isinstance(error, asyncio.CancelledError) and not self.stops:
                 raise  # the client has left
             refusal = _STOPPING if isinstance(error, asyncio.CancelledError) else _refusal_of(error)
-            self.counts.refused(refusal.status)
+            self.observer.count("requests_refused", str(refusal.status))
             await sender.fail(refusal)
 
     async def _written(self, request: AnswerRequest, stack: ExitStack, sender: _Sender) -> None:
@@ -137,7 +120,7 @@ class _Gateway:
         if not request.whole and request.kind == "chat":
             prompt = await self.template.prompt(request.messages, request.template_kwargs)
         if request.whole or prompt is None:
-            self.counts.forwarded(request.whole or ("messages",))
+            self.observer.count("requests_forwarded", request.cause)
             body = {**request.body, "model": self.model, "temperature": request.temperature, "top_p": request.top_p}
             await self._forwarded(_PATHS[request.kind], body, sender)
             return
@@ -322,10 +305,10 @@ def _refused(refusal: Refusal) -> Response:
     return JSONResponse(refusal.plain(), status_code=refusal.status, headers=headers)
 
 
-def application(answering: Answering, limits: Limits, counts: Counts) -> Starlette:
+def application(answering: Answering) -> Starlette:
     """Return the application; ``app.state.break_off()`` ends all answers with an error that says why."""
     engine = answering.servers.target
-    gateway = _Gateway(answering, limits, counts)
+    gateway, observer = _Gateway(answering), answering.observer
 
     card: dict[str, Any] = {"id": engine.model, "object": "model", "created": 0, "owned_by": "specplan"}
     limit = answering.servers.context
@@ -339,10 +322,10 @@ def application(answering: Answering, limits: Limits, counts: Counts) -> Starlet
         return JSONResponse(card) if name == engine.model else _refused(unknown_model(name, engine.model))
 
     async def health(request: Request) -> Response:
-        return JSONResponse(await counts.health())
+        return JSONResponse(await observer.health())
 
     async def page(request: Request) -> Response:
-        return PlainTextResponse(await counts.page(), media_type=_METRICS_TYPE)
+        return PlainTextResponse(await observer.page(), media_type=_METRICS_TYPE)
 
     async def failed(request: Request, error: Exception) -> Response:
         status = getattr(error, "status_code", 500)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import uvicorn
@@ -27,30 +28,37 @@ _MOST_HEAD: Final = 64 * 2**10
 _TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
-def server_for(app: Starlette, *, client_seconds: float, grace_s: int, log_level: str = "warning") -> uvicorn.Server:
-    """Return a server of the application, which is run on sockets.
+def server_for(app: Starlette, *, client_seconds: float, grace_s: int) -> uvicorn.Server:
+    """Return a server of the application, which is run on sockets and handles no signals.
 
     Parameters
     ----------
     app : the application.
     client_seconds : longest time in which a client sends the head of a request, or reads more of its answer, s, > 0.
     grace_s : longest time until requests are cancelled after a signal to stop, s.
-    log_level : uvicorn's log level.
     """
 
     class Bounded(_BoundedProtocol):
         seconds = client_seconds
 
-    return uvicorn.Server(
-        uvicorn.Config(
-            app,
-            http=Bounded,
-            log_level=log_level,
-            access_log=False,
-            lifespan="on",
-            timeout_graceful_shutdown=grace_s,
-        )
+    config = uvicorn.Config(
+        app,
+        http=Bounded,
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=grace_s,
     )
+    return _Server(config)
+
+
+class _Server(uvicorn.Server):
+    """Handles no signals: they are for the command, which has more to do at its end."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
 
 
 def collect_seldom() -> None:

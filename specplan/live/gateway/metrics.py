@@ -14,12 +14,29 @@ from specplan.live.comparing.comparison import Verdict
 from specplan.live.comparing.measured import Measured
 from specplan.live.drift.watch import DriftWatch
 from specplan.live.gateway.control import Control
-from specplan.live.gateway.requests import FIELDS
 
 __all__ = ["GatewayMetrics"]
 
 _LATENCIES: Final = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0)
 _VERDICTS: Final = {Verdict.GAINS: 1.0, Verdict.UNKNOWN: 0.0, Verdict.LOSES: -1.0}
+_COUNTERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "answers": ("Answers that ended, by reason.", "finish"),
+    "requests_refused": ("Refused requests, by status.", "status"),
+    "draft_steps": (
+        "Draft steps by outcome: accepted, rejected, late (cancelled before they were complete), in_vain (complete, "
+        "then discarded).",
+        "outcome",
+    ),
+    "requests_forwarded": (
+        "Requests forwarded to the target's server, by the field that step-level methods cannot serve.",
+        "field",
+    ),
+    "committed_steps": ("Committed steps, by the model that generated them.", "role"),
+    "committed_tokens": ("Committed tokens, by the model that generated them.", "role"),
+    "generated_tokens": ("Generated tokens by model, discarded ones included unless cancelled unseen.", "role"),
+    "fallbacks": ("Answers that continued with plain decoding, by role and reason.", "role", "reason"),
+}
+"""Counters by name, without ``specplan_``: what each counts, and its labels."""
 
 
 class GatewayMetrics:
@@ -33,28 +50,10 @@ class GatewayMetrics:
 
     def __init__(self, control: Control, watch: DriftWatch) -> None:
         self.registry = CollectorRegistry()
-        self._by_name: dict[str, Counter] = {}
-        self._answers = self._counter("answers", "Answers that ended, by reason.", "finish")
-        self._refused = self._counter("requests_refused", "Refused requests, by status.", "status")
-        self._counter(
-            "draft_steps",
-            "Draft steps by outcome: accepted, rejected, late (cancelled before they were complete), "
-            "in_vain (complete, then discarded).",
-            "outcome",
-        )
-        self._forwarded = self._counter(
-            "requests_forwarded",
-            "Requests forwarded to the target's server, by the field that step-level methods cannot serve.",
-            "field",
-        )
-        self._counter("committed_steps", "Committed steps, by the model that generated them.", "role")
-        self._counter("committed_tokens", "Committed tokens, by the model that generated them.", "role")
-        self._counter(
-            "generated_tokens", "Generated tokens by model, discarded ones included unless cancelled unseen.", "role"
-        )
-        self._fallbacks = self._counter(
-            "fallbacks", "Answers that continued with plain decoding, by role and reason.", "role", "reason"
-        )
+        self._counters = {
+            name: Counter(f"specplan_{name}", about, labels, registry=self.registry)
+            for name, (about, *labels) in _COUNTERS.items()
+        }
         self._verified = Histogram(
             "specplan_verification_seconds",
             "Seconds of a verdict, score or choice, by role.",
@@ -82,10 +81,6 @@ class GatewayMetrics:
         for what in watch.watched:
             drift.labels(what).set_function(partial(watch.evidence, what))
 
-    def _counter(self, name: str, about: str, *labels: str) -> Counter:
-        counter = self._by_name[name] = Counter(f"specplan_{name}", about, labels, registry=self.registry)
-        return counter
-
     def _gauge(self, name: str, about: str, value: Callable[[], float]) -> None:
         Gauge(f"specplan_{name}", about, registry=self.registry).set_function(lambda: float(value()))
 
@@ -93,17 +88,9 @@ class GatewayMetrics:
         """Return the metrics page."""
         return generate_latest(self.registry)
 
-    def refused(self, status: int) -> None:
-        """Count a refused request."""
-        self._refused.labels(str(status)).inc()
-
-    def forwarded(self, fields: Sequence[str]) -> None:
-        """Count a forwarded request by its first known field, else as ``other``."""
-        self._forwarded.labels(next((field for field in fields if field in FIELDS), "other")).inc()
-
-    def fell_back(self, role: str, reason: str) -> None:
-        """Count an answer that continues with plain decoding."""
-        self._fallbacks.labels(role, reason).inc()
+    def count(self, name: str, *labels: str, n: int = 1) -> None:
+        """Count so many more of a counter, which is named without ``specplan_``."""
+        self._counters[name].labels(*labels).inc(n)
 
     def ran(self, counts: Mapping[str, Mapping[str, int]], verdicts: Sequence[tuple[str, float]]) -> None:
         """Count the operations and commits of a generator that ended.
@@ -115,13 +102,13 @@ class GatewayMetrics:
         """
         for name, by_label in counts.items():
             for label, n in by_label.items():
-                self._by_name[name].labels(label).inc(n)
+                self.count(name, label, n=n)
         for role, seconds in verdicts:
             self._verified.labels(role).observe(seconds)
 
     def ended(self, finish: str, seconds: float) -> None:
         """Count an answer that ended."""
-        self._answers.labels(finish).inc()
+        self.count("answers", finish)
         self._took.observe(seconds)
 
 

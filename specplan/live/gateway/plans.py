@@ -24,7 +24,6 @@ __all__ = [
     "helpers_of",
     "parse_plan",
     "plan_text",
-    "read_plan",
 ]
 
 PLAIN: Final = Configuration(method="autoregressive")
@@ -192,11 +191,6 @@ class _LoadPlan(_Foreign):
 def plan_text(path: str) -> str:
     """Read the text of a plan that ``specplan plan --json`` wrote; `SchemaError` if the file cannot be read."""
     return read_text(path, "a plan", most_bytes=_MOST_BYTES)
-
-
-def read_plan(path: str) -> ServingPlan:
-    """Read a plan; see `plan_text` and `parse_plan`."""
-    return parse_plan(plan_text(path), path)
 
 
 def parse_plan(text: str, path: str) -> ServingPlan:

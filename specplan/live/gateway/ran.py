@@ -41,7 +41,7 @@ class Summary:
     Parameters
     ----------
     plan : its first configuration that drafts steps is compared with predictions.
-    profiled : whether a profile predicts verdicts and lengths, and answers are recorded for a new one.
+    profiled : whether a profile predicts lengths of steps, and answers are recorded for a new one.
     """
 
     def __init__(self, plan: ServingPlan, *, profiled: bool) -> None:
@@ -57,12 +57,10 @@ class Summary:
         return Ran(counts, verdicts, seen, answer, n_left_out)
 
     def _seen(self, configuration: Configuration, session: WallSession) -> list[tuple[str, int, bool | None]]:
-        if not self._profiled:
-            return [(DRAFT, step.n_tokens, step.role == DRAFT) for step in session.committed]
         seen: list[tuple[str, int, bool | None]] = []
         for one in session.operations:
             if isinstance(one, Generate):
-                if one.result is not None and one.outcome is not Outcome.DISCARDED:
+                if self._profiled and one.result is not None and one.outcome is not Outcome.DISCARDED:
                     seen.append((one.role, one.result.n_tokens, None))
             elif one.role == configuration.decider[0] and one.outcome in _DECIDED:
                 tokens = one.candidate.n_tokens if isinstance(one, (Verify, Score)) else 0

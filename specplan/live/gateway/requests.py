@@ -14,7 +14,7 @@ from calibrate.record.json_text import parse_json
 from specplan.live.gateway.plans import RequestDefaults
 from theory.errors import SchemaError, SpecplanError, shown
 
-__all__ = ["FIELDS", "AnswerRequest", "Kind", "Message", "Refusal", "parse_body", "unknown_model", "upstream_failed"]
+__all__ = ["AnswerRequest", "Kind", "Message", "Refusal", "parse_body", "unknown_model", "upstream_failed"]
 
 Kind = Literal["chat", "completion"]
 
@@ -44,9 +44,6 @@ _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
     "suffix": ("",),
 }
 """Fields with the values at which they change nothing; step-level methods cannot serve other values."""
-
-FIELDS: Final = frozenset({*_NEUTRAL, "messages", "prompt"})
-"""Known fields because of which a request may be forwarded."""
 
 _IGNORED: Final = frozenset({"user", "store", "service_tier", "prompt_cache_key", "safety_identifier"})
 """Fields that do not change the answer's text."""
@@ -178,6 +175,12 @@ class AnswerRequest:
     stop: tuple[str, ...]
     whole: tuple[str, ...]
     """Fields that step-level methods cannot serve: if any, the request is forwarded to the target's server."""
+
+    @property
+    def cause(self) -> str:
+        """The first known field because of which it is forwarded, else ``other``: no label of a client's making."""
+        known = (*_NEUTRAL, "messages", "prompt")
+        return next((field for field in self.whole or ("messages",) if field in known), "other")
 
 
 def _parsed(data: bytes) -> Any:

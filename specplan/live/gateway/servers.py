@@ -15,7 +15,7 @@ from calibrate.engines.http.embeddings import EmbeddingServer
 from calibrate.engines.http.engine import OpenAIEngine
 from calibrate.engines.http.waits import Wait, Waits
 from calibrate.engines.http.wire import HttpConfig, RefusedError
-from calibrate.engines.protocol import Generation, Progress
+from calibrate.engines.protocol import Progress
 from calibrate.engines.speculation import Speculation
 from calibrate.engines.token_vocabulary import parsed_settings
 from calibrate.engines.vllm.config import setting_of, speculation_of
@@ -26,6 +26,7 @@ from sim.configuration import Configuration
 from sim.operations import Generate, Operation
 from sim.roles import CHOOSER, DRAFT, EMBEDDING, GATE, JUDGE, REWARD, SCORER, TARGET
 from specplan.live.gateway.plans import SPECULATIVE, RequestDefaults, ServingPlan, helpers_of
+from specplan.live.gateway.ran import seconds_per_token
 from specplan.live.gateway.requests import AnswerRequest
 from theory.errors import CalibrationError, ParameterError
 
@@ -105,8 +106,8 @@ class Bounded:
     waits: Waits
     running: Counter[str]
     """Requests in flight by role, over all answers."""
-    timed: Callable[[str, int, Generation], None]
-    """Called with the role of each generated step, the requests of this role in flight at its start, and the step."""
+    timed: Callable[[str, int, float | None], None]
+    """Called with the role of each step, its requests in flight at the step's start, and the seconds per token."""
 
     async def perform(self, operation: Operation, session: WallSession, progress: Progress) -> Reply[Any, Any]:
         """Perform an operation, as `WallClock.perform` does.
@@ -134,7 +135,7 @@ class Bounded:
         finally:
             self.running[role] -= 1
         if isinstance(operation, Generate):
-            self.timed(role, in_flight, reply.record)
+            self.timed(role, in_flight, seconds_per_token(reply.record))
         return reply
 
 

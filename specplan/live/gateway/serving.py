@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
-from calibrate.engines.protocol import Generation
 from calibrate.record.profile import Profile
 from calibrate.running.session import WallSession
 from sim.configuration import Configuration
@@ -14,13 +13,13 @@ from specplan.live.comparing.measured import Measured
 from specplan.live.drift.expected import Band, acceptance, lengths, token_times
 from specplan.live.drift.replan import Recorder
 from specplan.live.drift.watch import FALSE_ALARM, DriftWatch, Finding
-from specplan.live.gateway.answering import Answer, Answering
+from specplan.live.gateway.answering import Answering
 from specplan.live.gateway.app import application
 from specplan.live.gateway.control import Control, Limits
 from specplan.live.gateway.metrics import GatewayMetrics
 from specplan.live.gateway.plans import PLAIN, ServingPlan
-from specplan.live.gateway.ran import Ran, Summary, seconds_per_token
-from specplan.live.gateway.servers import HelperError, Servers
+from specplan.live.gateway.ran import Ran, Summary
+from specplan.live.gateway.servers import Servers
 
 __all__ = ["Serving", "Shared"]
 
@@ -88,31 +87,18 @@ class Shared:
             moved = self.watch.wrote(role, tokens) if accepted is None else self.watch.judged(accepted, tokens)
             self._said(moved)
 
-    def timed(self, role: str, in_flight: int, generation: Generation) -> None:
-        """Compare the time per token of a step with its prediction."""
-        seconds = seconds_per_token(generation)
+    def timed(self, role: str, in_flight: int, seconds: float | None) -> None:
+        """Compare the seconds per token of a step with their prediction."""
         if seconds is not None:
-            self.took(role, in_flight, seconds)
+            self._said(self.watch.timed(role, in_flight, seconds))
 
-    def took(self, role: str, in_flight: int, seconds: float) -> None:
-        """Compare the time per token of a step, s, with its prediction."""
-        self._said(self.watch.timed(role, in_flight, seconds))
-
-    def fell_back(self, error: HelperError) -> None:
-        """Count an answer that continues with plain decoding."""
-        self.metrics.fell_back(error.role, error.reason)
-
-    def ended(self, answer: Answer) -> None:
+    def ended(self, finish: str, seconds: float) -> None:
         """Count an answer."""
-        self.metrics.ended(answer.finish, answer.seconds)
+        self.metrics.ended(finish, seconds)
 
-    def refused(self, status: int) -> None:
-        """Count a refused request."""
-        self.metrics.refused(status)
-
-    def forwarded(self, fields: Sequence[str]) -> None:
-        """Count a forwarded request."""
-        self.metrics.forwarded(fields)
+    def count(self, name: str, *labels: str) -> None:
+        """Count one more of a counter."""
+        self.metrics.count(name, *labels)
 
     async def page(self) -> bytes:
         """Return the metrics page."""
@@ -152,7 +138,7 @@ class Serving(Shared):
         super().__init__(plan, limits, **more)
         counts_prompts = self.recorder is not None
         self.answering = Answering(servers, self.control, limits, observer=self, counts_prompts=counts_prompts)
-        self.app = application(self.answering, limits, self)
+        self.app = application(self.answering)
 
 
 def _drift_watch(plan: ServingPlan, profile: Profile | None, false_alarm: float) -> DriftWatch:

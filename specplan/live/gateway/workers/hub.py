@@ -186,13 +186,16 @@ class Hub:
         known = None if answer is None else RecordedAnswer.model_validate(answer)
         self.shared.take(Ran(counts, verdicts, seen, known, n_left_out))
 
-    def _on_timed(self, link: Link, role: str, seconds: float, in_flight: int, running: Mapping[str, int]) -> None:
+    def _on_timed(self, link: Link, role: str, in_flight: int, seconds: float, running: Mapping[str, int]) -> None:
         link.running = running
         elsewhere = sum(other.running.get(role, 0) for other in self.links if other is not link)
-        self.shared.took(role, in_flight + elsewhere, seconds)
+        self.shared.timed(role, in_flight + elsewhere, seconds)
 
-    def _on_counted(self, link: Link, what: str, *arguments: Any) -> None:
-        getattr(self.shared.metrics, what)(*arguments)
+    def _on_ended(self, link: Link, finish: str, seconds: float) -> None:
+        self.shared.ended(finish, seconds)
+
+    def _on_count(self, link: Link, name: str, *labels: str) -> None:
+        self.shared.count(name, *labels)
 
     def _on_page(self, link: Link, number: int) -> None:
         link.channel.send("reply", number, self.shared.metrics.page().decode())

@@ -11,15 +11,14 @@ from typing import Any
 
 from starlette.applications import Starlette
 
-from calibrate.engines.protocol import Generation
 from calibrate.running.session import WallSession
 from sim.configuration import Configuration
-from specplan.live.gateway.answering import Answer, Answering
+from specplan.live.gateway.answering import Answering
 from specplan.live.gateway.app import application
 from specplan.live.gateway.control import Choice, Limits, too_many
 from specplan.live.gateway.plans import PLAIN, ServingPlan
-from specplan.live.gateway.ran import Summary, seconds_per_token
-from specplan.live.gateway.servers import HelperError, Servers
+from specplan.live.gateway.ran import Summary
+from specplan.live.gateway.servers import Servers
 from specplan.live.gateway.workers.channel import Channel
 
 __all__ = ["Remote"]
@@ -55,7 +54,7 @@ class Remote(Choice):
         """Return an application that answers on these servers."""
         answering = Answering(servers, self, self._limits, observer=self, counts_prompts=self._profiled)
         self._running = answering.running
-        return application(answering, self._limits, self)
+        return application(answering)
 
     def take(self, events: Sequence[Sequence[Any]]) -> None:
         """Handle events of the hub."""
@@ -131,27 +130,18 @@ class Remote(Choice):
         """Send what a generator did."""
         self._tell("ran", self._summary.of(configuration, session), self._running)
 
-    def timed(self, role: str, in_flight: int, generation: Generation) -> None:
-        """Send the time per token of a step, where a profile predicts it."""
-        seconds = seconds_per_token(generation) if self._profiled else None
-        if seconds is not None:
-            self._tell("timed", role, seconds, in_flight, self._running)
+    def timed(self, role: str, in_flight: int, seconds: float | None) -> None:
+        """Send the seconds per token of a step, where a profile predicts them."""
+        if self._profiled and seconds is not None:
+            self._tell("timed", role, in_flight, seconds, self._running)
 
-    def fell_back(self, error: HelperError) -> None:
-        """Count an answer that continues with plain decoding."""
-        self._tell("counted", "fell_back", error.role, error.reason)
-
-    def ended(self, answer: Answer) -> None:
+    def ended(self, finish: str, seconds: float) -> None:
         """Count an answer."""
-        self._tell("counted", "ended", answer.finish, answer.seconds)
+        self._tell("ended", finish, seconds)
 
-    def refused(self, status: int) -> None:
-        """Count a refused request."""
-        self._tell("counted", "refused", status)
-
-    def forwarded(self, fields: Sequence[str]) -> None:
-        """Count a forwarded request."""
-        self._tell("counted", "forwarded", list(fields))
+    def count(self, name: str, *labels: str) -> None:
+        """Count one more of a counter."""
+        self._tell("count", name, *labels)
 
     async def page(self) -> bytes:
         """Return the metrics page of the gateway."""

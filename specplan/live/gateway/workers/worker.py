@@ -13,7 +13,6 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from specplan.live.gateway.control import Limits
@@ -79,8 +78,6 @@ class Worker:
             app = self._app = remote.application(servers)
             most_s = math.ceil(limits.grace_s) + AFTER_GRACE_S
             server = self._server = server_for(app, client_seconds=limits.client_seconds, grace_s=most_s)
-            # uvicorn has no option for it: signals are for the hub, and this process ignores them
-            server.capture_signals = nullcontext  # type: ignore[assignment,method-assign]
             collect_seldom()
             serving = asyncio.ensure_future(server.serve(sockets=[]))
             while not server.started:

@@ -24,7 +24,7 @@ def scored(
     return Scored(answer=answer, target=rows, before=rows, elsewhere=elsewhere, **given)  # type: ignore[arg-type]
 
 
-def test_tokens_that_are_not_listed_are_one_cell() -> None:
+def test_tokens_that_are_not_listed_are_one_cell_and_shorter_rows_are_padded() -> None:
     draft: list[Row] = [{2: 0.5, 9: 0.4}, {9: 0.9, 1: 0.1}, {1: 0.7}]
     drawn = drawn_from([scored((1, 9, 2), draft=draft)])
     assert drawn.tokens.tolist() == [0, 2, 1]
@@ -34,12 +34,9 @@ def test_tokens_that_are_not_listed_are_one_cell() -> None:
     np.testing.assert_allclose(drawn.draft, [[0.0, 0.5, 0.5], [0.1, 0.0, 0.9], [0.7, 0.0, 0.3]], atol=1e-12)
     assert drawn.likeliest.tolist() == [1, 2, 0]
     np.testing.assert_allclose(drawn.wrong[1], [[0.0, 0.0, 1.0]] * 3)
-
-
-def test_rows_of_different_lengths_are_padded_with_nothing() -> None:
-    drawn = drawn_from([scored((1, 3), rows=[{1: 0.6, 2: 0.3}, {3: 1.0}])])
-    np.testing.assert_allclose(drawn.target, [[0.6, 0.3, 0.1], [1.0, 0.0, 0.0]], atol=1e-12)
-    assert drawn.draft is None
+    padded = drawn_from([scored((1, 3), rows=[{1: 0.6, 2: 0.3}, {3: 1.0}])])
+    np.testing.assert_allclose(padded.target, [[0.6, 0.3, 0.1], [1.0, 0.0, 0.0]], atol=1e-12)
+    assert padded.draft is None
 
 
 def test_probabilities_are_the_mean_of_two_batches_and_their_difference_the_noise() -> None:
@@ -49,10 +46,7 @@ def test_probabilities_are_the_mean_of_two_batches_and_their_difference_the_nois
     assert noise_between(both) == pytest.approx(0.02 / 0.29)
     assert noise_between([scored((1, 2))]) == 1e-3
     assert noise_between([scored((1, 2), again=[{1: 0.6}] * 2)]) == 1e-3  # the last of a list may be another
-
-
-def test_noise_is_that_of_probable_tokens() -> None:
-    """An improbable token that doubles, with 0.4 % of the mass, is beyond the 99th percentile."""
+    # an improbable token that doubles, with 0.4 % of the mass, is beyond the 99th percentile
     one: list[Row] = [{1: 0.5, 2: 0.496, 3: 0.004}]
     other: list[Row] = [{1: 0.505, 2: 0.487, 3: 0.008}]
     assert noise_between([scored((1,), rows=one, again=other)]) == pytest.approx(0.009 / 0.4915)
@@ -67,9 +61,7 @@ def test_places_follow_from_events_and_from_the_past_only() -> None:
     nan = math.nan
     expected = [nan, 1, 1, nan, 0, 1, 0, 1, nan, nan, 1, 1, nan, 1, 0, nan]
     np.testing.assert_array_equal(drawn.accepted, expected)
-
-
-def test_a_first_event_with_tokens_of_the_first_pass_too() -> None:
+    # a first event with tokens of the first pass too
     assert drawn_from([scored((1,) * 6, passes=(3, 1, 2))]).place.tolist() == [P, D, D, D, D, B]
 
 

@@ -1,19 +1,19 @@
 """Readings of a server's metrics: what is told of them, what is refused, and the names that vLLM uses."""
 
 import ast
+import asyncio
 import math
 import re
+import time
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 import pytest
+from connections import talking
 from planted_metrics import Planted, exposition
 from refusals import refused
-from screens import refused_words
 
 from specplan.api.explaining import explain
 from specplan.live.explaining.explanation import explained, point_of
@@ -187,30 +187,18 @@ def test_names_split_the_round() -> None:
     assert data["round"]["drafting"]["value"] > 0.0
 
 
-def test_a_live_server_is_read_while_it_works() -> None:
-    pages = iter([exposition(PLANTED, 20), "", exposition(PLANTED, 60)])
+async def test_a_live_server_is_read_while_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    pages = iter([BEFORE, "", AFTER])  # a reading that fails is left out
 
-    class Metrics(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            assert self.path == "/metrics"
-            page = next(pages)
-            self.send_response(200 if page else 503)  # a reading that fails is left out
-            self.end_headers()
-            self.wfile.write(page.encode())
+    async def talk(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert head.startswith(b"GET /metrics ")
+        page = next(pages)
+        writer.write(f"HTTP/1.1 {200 if page else 503} X\r\nContent-Length: {len(page)}\r\n\r\n{page}".encode())
 
-        def log_message(self, *words: object) -> None:
-            """Say nothing."""
-
-    with HTTPServer(("127.0.0.1", 0), Metrics) as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        found = explain(f"http://127.0.0.1:{server.server_port}/v1", seconds=2.0)
-        server.shutdown()
-        thread.join()
-    assert found.plain()["source"].startswith("http://127.0.0.1:")
-
-
-test_wrong_sources_are_refused_in_one_line = refused_words("explain", ("ftp://here --for 1", "http"))
+    async with talking(talk) as url:
+        found = await asyncio.to_thread(explain, f"{url}/v1", seconds=2.0)
+    assert found.plain()["source"] == f"{url}/metrics, {url}/metrics"
 
 
 def test_counts_of_a_block_hold_for_its_size_only() -> None:

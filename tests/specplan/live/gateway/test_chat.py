@@ -47,8 +47,14 @@ class Tokenizer:
 
 @pytest.mark.parametrize(("adds", "text"), [(True, "[user] hi\n<think>"), (False, "<s>[user] hi\n<think>")])
 async def test_the_text_is_read_as_the_templates_tokens(adds: bool, text: str) -> None:
-    template = Tokenizer(adds=adds).template
+    planted = Tokenizer(adds=adds, status=503)
+    template = planted.template
+    with pytest.raises(RefusedError):
+        await template.prompt(SAID, {})
+    planted.status = 200  # one that fails for a while is asked again
     assert await template.prompt(SAID, {}) == text
+    with pytest.raises(Refusal, match="unknown role"):  # of messages that the template refuses the client is told
+        await template.prompt([Message(role="robot", content="x")], {})
     assert await template.prompt(SAID, {"enable_thinking": False}) == text.replace("think", "answer")
 
 
@@ -58,19 +64,3 @@ async def test_chats_that_cannot_be_told_as_text_are_left_to_the_server(server: 
     assert await planted.template.prompt(SAID, {}) is None
     assert await planted.template.prompt(SAID, {}) is None
     assert planted.n_asked == n_asked  # it is not asked again
-
-
-async def test_messages_that_the_template_refuses_are_the_clients_fault() -> None:
-    template = Tokenizer().template
-    await template.prompt(SAID, {})
-    with pytest.raises(Refusal, match="unknown role"):
-        await template.prompt([Message(role="robot", content="x")], {})
-    assert await template.prompt(SAID, {}) is not None
-
-
-async def test_a_server_that_fails_for_a_while_is_asked_again() -> None:
-    planted = Tokenizer(status=503)
-    with pytest.raises(RefusedError):
-        await planted.template.prompt(SAID, {})
-    planted.status = 200
-    assert await planted.template.prompt(SAID, {}) is not None

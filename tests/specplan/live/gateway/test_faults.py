@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 from gateways import PlantedGateway, planted_gateway
-from openai import APIStatusError
+from openai import APIStatusError, NotFoundError
 from openai_server import Planted, text_of
 
 from sim.configuration import Configuration
@@ -71,16 +71,21 @@ async def test_a_helper_that_falls_behind_is_not_waited_for() -> None:
         assert metric(served, "specplan_fallbacks_total", role=JUDGE, reason="late") == 1
 
 
-async def test_a_target_that_breaks_off_once_is_asked_again_and_one_that_is_gone_is_told() -> None:
+async def test_a_target_that_breaks_off_once_is_asked_again_and_one_that_is_busy_or_gone_is_told() -> None:
     async with planted_gateway(PLAIN, planted=SLOW) as served:
-        served.servers[TARGET].fail("die:3", after=1)
+        target = served.servers[TARGET]
+        target.fail("die:3", after=1)
         assert whole(await served.answer("one"))
+        target.fail("429", times=1000)
+        with pytest.raises(APIStatusError) as busy:
+            await served.answer("one")
         await served.kill(TARGET)
-        with pytest.raises(APIStatusError) as caught:
+        with pytest.raises(APIStatusError) as gone:
             await served.answer("two")
-    assert caught.value.status_code == 502
-    assert caught.value.type == "server_error"
-    assert "unreachable" in caught.value.message
+    assert (busy.value.status_code, busy.value.code) == (429, "too_many_requests")
+    assert busy.value.response.headers["retry-after"] == "0"
+    assert (gone.value.status_code, gone.value.type) == (502, "server_error")
+    assert "unreachable" in gone.value.message
 
 
 @pytest.mark.parametrize("fault", ["die:9", "abort:9"])  # vLLM aborts what is in flight as it stops
@@ -91,21 +96,15 @@ async def test_an_answer_that_breaks_off_goes_on_after_its_last_token(fault: str
         target.fail(fault)
         streamed = await served.streamed("one")
         first, second = target.bodies[before:]
+        target.fail(fault)
+        complete = await served.answer("one", max_tokens=9)
+        assert len(target.bodies) == before + 3  # after its last token nothing is left to ask for
     assert whole_stream(streamed)
     begun, rest = text_of(second["prompt"])[: len("one")], text_of(second["prompt"]).removeprefix(first["prompt"])
     assert begun == first["prompt"]
     assert rest
     assert "".join(streamed[0]).startswith(rest)
-
-
-async def test_an_answer_that_breaks_off_after_its_last_token_is_complete() -> None:
-    async with planted_gateway(PLAIN, planted=SLOW) as served:
-        target = served.servers[TARGET]
-        before = len(target.bodies)
-        target.fail("die:9")
-        answer = await served.answer("one", max_tokens=9)
-        assert len(target.bodies) == before + 1
-    assert (answer.choices[0].finish_reason, answer.usage.completion_tokens) == ("length", 9)
+    assert (complete.choices[0].finish_reason, complete.usage.completion_tokens) == ("length", 9)
 
 
 @pytest.mark.parametrize(("configuration", "stream"), [(PLAIN, True), (ASYNC, False)])
@@ -142,13 +141,17 @@ async def test_a_server_that_speculates_is_done_without_when_it_dies(name: str) 
 
 
 async def test_a_plain_answer_returns_to_speculation_at_the_end_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("specplan.live.gateway.control._PAUSE_S", 0.2)
-    planted = Planted(iteration_s=0.01, step_tokens=(30, 40))
-    async with planted_gateway(ASYNC, planted=planted) as served:
-        served.serving.control.failed(DRAFT)
-        answer = await served.client.completions.with_raw_response.create(
-            model="tiny", prompt="first", max_tokens=3000, extra_body={"seed": 1}
-        )
+    async with planted_gateway(ASYNC, planted=Planted(iteration_s=0.005)) as served:
+        control = served.serving.control
+        control.failed(DRAFT)
+        create = served.client.completions.with_raw_response.create
+        asked = asyncio.ensure_future(create(model="tiny", prompt="first", max_tokens=3000, seed=1))
+        while not control.watching and not asked.done():
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr(control, "_off_until", 0.0)  # the pause is over
+        for look in tuple(control.watching):
+            look()  # what is wanted now may have changed, but it waits for the step's end
+        answer = await asked
     assert answer.headers["x-specplan-method"] == f"autoregressive; {ASYNC.name}"
 
 
@@ -182,17 +185,13 @@ async def test_keys_are_handed_on_and_are_in_no_message(caplog: pytest.LogCaptur
         async with httpx.AsyncClient() as client:
             page = (await client.get(f"{served.url}/metrics")).text
         sent = {headers.get("authorization") for headers in served.servers[DRAFT].headers}
+    locked = {TARGET: SLOW, DRAFT: planted, JUDGE: SLOW}
+    async with planted_gateway(ASYNC, planted=locked, env="OWN_KEY") as served:
+        assert whole(await served.answer("one"))  # without a helper that takes no such key, which stays for others
+        assert metric(served, "specplan_fallbacks_total", role=DRAFT, reason="refused") == 1
+        assert not served.serving.control.paused
     assert sent <= {"Bearer sk-secret", "Bearer sk-wrong"}
     assert not any("sk-" in text for text in (caught.value.message, page, caplog.text))
-
-
-async def test_a_place_is_free_when_its_client_learns_that_its_answer_has_ended() -> None:
-    async with planted_gateway(ASYNC, limits=Limits(in_flight=1)) as served:
-        for number in range(5):
-            assert (await served.streamed("x", seed=number))[0]
-            assert served.serving.control.in_flight == 0
-            assert await served.answer("x", seed=number)
-            assert served.serving.control.in_flight == 0
 
 
 async def test_requests_are_bounded() -> None:
@@ -234,7 +233,7 @@ async def test_more_load_switches_running_answers_at_a_step() -> None:
     async with planted_gateway(*rows, planted=planted) as served:
         raw = served.client.completions.with_raw_response
         first = asyncio.ensure_future(raw.create(model="tiny", prompt="first", max_tokens=300))
-        while not served.serving.answering._running[DRAFT]:  # it has begun to speculate
+        while not served.serving.answering.running[DRAFT]:  # it has begun to speculate
             await asyncio.sleep(0.01)
         await asyncio.gather(*(served.answer(f"{i}", max_tokens=300) for i in range(3)))
         answer = await first
@@ -254,12 +253,11 @@ async def test_what_steps_cannot_serve_is_handed_on_and_counted() -> None:
             assert sent == {"model": "tiny", "prompt": "one", "temperature": 0.6, "top_p": 0.95, **more}
         assert metric(served, "specplan_requests_forwarded_total", field="ignore_eos") == 1
         assert metric(served, "specplan_requests_forwarded_total", field="other") == 1  # no label of a client's making
-
-
-async def test_the_target_is_too_busy_and_says_for_how_long() -> None:
-    async with planted_gateway(PLAIN, planted=SLOW) as served:
-        served.servers[TARGET].fail("429", times=1000)
-        with pytest.raises(APIStatusError) as caught:
-            await served.answer("one")
-    assert (caught.value.status_code, caught.value.code) == (429, "too_many_requests")
-    assert caught.value.response.headers["retry-after"] == "0"
+        with pytest.raises(NotFoundError):  # a server that renders no chats gets them as they are; this one takes none
+            await served.client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "x"}])
+        async with httpx.AsyncClient(base_url=served.url) as client:
+            state = (await client.get("/health")).json()
+            assert (state["status"], state["in_flight"], state["method"]) == ("ok", 0, ASYNC.name)
+            counted = await client.post("/tokenize", json={"prompt": " one two"})
+            assert counted.json() == {"count": 2, "tokens": [8, 9]}
+            assert (await client.post("/detokenize", json={"tokens": [8]})).status_code == 404  # it has none

@@ -1,4 +1,4 @@
-"""Clients that the application never sees, or that read nothing: their connections end in bounded time."""
+"""Requests that no client sends by accident, and clients that are slow or read nothing: all ends in bounded time."""
 
 import asyncio
 import socket
@@ -7,11 +7,15 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
+from gateways import planted_gateway
 from pair_servers import running
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+
+from sim.configuration import Configuration
+from specplan.live.gateway.control import Limits
 
 SECONDS = 0.25
 LATE = 10.0
@@ -64,8 +68,12 @@ async def said(url: str, *pieces: bytes, apart: float = 0.0) -> bytes:
                 await asyncio.sleep(apart)
 
     writing = asyncio.ensure_future(write())
+    answer = b""
     try:
-        return await asyncio.wait_for(reader.read(), LATE)
+        with suppress(ConnectionResetError):  # where it does not read all that was written
+            while part := await asyncio.wait_for(reader.read(65_536), LATE):
+                answer += part
+        return answer
     finally:
         writing.cancel()
         writer.close()
@@ -122,3 +130,32 @@ async def test_a_client_that_takes_nothing_is_left_and_one_that_takes_all_is_not
         assert not app.left.is_set()
         writer.close()
         await asyncio.wait_for(app.left.wait(), LATE)
+
+
+ANSWER = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n"
+HOSTILE = {
+    "slow body": (ANSWER + b"Content-Length: 1000\r\n\r\n{", 408),
+    "slow chunks": (ANSWER + b"Transfer-Encoding: chunked\r\n\r\n5\r\n{", 408),
+    "no end of the head": (HEALTH + b"X: ", 408),
+    "huge head": (HEALTH + b"X: " + b"a" * 200_000 + b"\r\n\r\n", 400),
+    "no object": (ANSWER + b"Content-Length: 2\r\nConnection: close\r\n\r\n[]", 400),
+    "no HTTP": (b"\x16\x03\x01 hello\r\n\r\n", 400),
+    "two lengths": (ANSWER + b"Content-Length: 1\r\nContent-Length: 9\r\n\r\n{}", 400),
+    "negative length": (ANSWER + b"Content-Length: -5\r\n\r\n{}", 400),
+    "path up": (b"GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n", 404),
+}
+
+
+async def test_bodies_and_heads_that_do_not_end_hold_no_place_of_the_gateway() -> None:
+    """Nor do lies about lengths: others are not held up."""
+    limits = Limits(in_flight=2, client_seconds=2 * SECONDS)
+    async with planted_gateway(Configuration.parse("lr-async k1=2"), limits=limits) as served:
+        talks = asyncio.gather(*(said(served.url, request) for request, _ in HOSTILE.values()))
+        answers = await asyncio.gather(*(served.answer(f"{i}") for i in range(2)))
+        found = dict(zip(HOSTILE, await talks, strict=True))
+        assert served.serving.control.in_flight == 0
+    assert all(answer.choices[0].text for answer in answers)
+    statuses = {name: int(one.split()[1]) for name, one in found.items()}
+    assert statuses == {name: status for name, (_, status) in HOSTILE.items()}
+    assert b'"type":"invalid_request_error"' in found["no object"]

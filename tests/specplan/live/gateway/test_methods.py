@@ -8,7 +8,6 @@ from collections import Counter
 
 import pytest
 from gateways import planted_gateway
-from httpx import AsyncClient
 from openai import AsyncOpenAI
 from openai_server import Planted
 from pair_servers import running
@@ -72,9 +71,10 @@ async def test_steps_are_compared_by_embeddings_of_a_server() -> None:
     assert 'specplan_verification_seconds_count{role="embedding"}' in page
 
 
-@pytest.mark.parametrize("name", ["autoregressive", "eagle"])
-async def test_the_text_is_the_servers_answer_to_one_request(name: str) -> None:
-    async with planted_gateway(Configuration(method=name), planted=Planted(steps=3)) as served:
+@pytest.mark.parametrize(("name", "tells_ids"), [("autoregressive", True), ("autoregressive", False), ("eagle", True)])
+async def test_the_text_is_the_servers_answer_to_one_request(name: str, tells_ids: bool) -> None:
+    planted = Planted(steps=3, tells_ids=tells_ids)
+    async with planted_gateway(Configuration(method=name), planted=planted) as served:
         target = served.servers["target"]
         before = len(target.headers)
         answer = await served.answer("one", seed=5)
@@ -88,18 +88,9 @@ async def test_the_text_is_the_servers_answer_to_one_request(name: str) -> None:
         assert counted("specplan_committed_steps_total", {"role": "target"}) == 3
         assert counted("specplan_committed_tokens_total", {"role": "target"}) == tokens == len(texts)
         assert counted("specplan_generated_tokens_total", {"role": "target"}) == tokens
+        assert await served.streamed("one", seed=5) == (list(filter(None, texts)), "stop")
     assert answer.choices[0].text == "".join(texts)
     assert answer.choices[0].finish_reason == "stop"
-
-
-async def test_servers_may_tell_no_token_ids() -> None:
-    planted = Planted(steps=3, tells_ids=False)
-    async with planted_gateway(Configuration.parse("autoregressive"), planted=planted) as served:
-        answer = await served.answer("one", seed=5)
-        texts, finish = await served.streamed("one", seed=5)
-    assert (answer.choices[0].text, answer.choices[0].finish_reason) == ("".join(texts), finish)
-    assert "".join(texts).count("\n\n") == planted.steps - 1
-    assert answer.usage.completion_tokens >= 1
 
 
 async def test_a_stop_string_ends_the_servers_answer_and_its_count_of_tokens() -> None:
@@ -134,10 +125,3 @@ async def test_a_chat_without_a_limit_may_take_what_the_context_leaves() -> None
         assert answer.choices[0].finish_reason == "stop"
         asked = served.servers["target"].bodies[-1]
         assert asked["max_tokens"] + answer.usage.prompt_tokens == 300
-
-
-async def test_tokens_are_counted_by_the_targets_server() -> None:
-    async with planted_gateway(Configuration.parse("autoregressive")) as served, AsyncClient() as client:
-        said = await client.post(f"{served.url}/tokenize", json={"prompt": " one two"})
-        assert said.json() == {"count": 2, "tokens": [8, 9]}
-        assert (await client.post(f"{served.url}/detokenize", json={"tokens": [8]})).status_code == 404  # it has none

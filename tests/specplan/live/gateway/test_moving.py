@@ -63,7 +63,7 @@ async def test_an_answer_is_the_same_wherever_it_changes_its_server(tells_ids: b
     async with planted_gateway(
         BY_TOKENS, planted=servers, roles=(TARGET,), speculative=NGRAMS, trust_plan=False
     ) as served:
-        found = await through(served, 20)
+        found = await through(served, 12)
         moved = [one["prompt"] for name in servers for one in served.servers[name].bodies[1:] if one["stream"]]
         async with AsyncOpenAI(base_url=f"{served.servers[TARGET].url}/v1", api_key="none") as client:
             direct = {prompt: await told(client, prompt) for prompt in found}

@@ -1,14 +1,13 @@
 """Plans as `specplan plan --json` writes them, and whom they ask."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sim.catalogue import methods
 from sim.configuration import Configuration
-from specplan.live.gateway.plans import PLAIN, helpers_of, read_plan
+from specplan.live.gateway.plans import PLAIN, ServingPlan, helpers_of, parse_plan
 from specplan.live.gateway.servers import Endpoints
 from theory.errors import ParameterError, SchemaError
 
@@ -26,14 +25,12 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return data
 
 
-def saved(folder: Path, data: Any) -> str:
-    path = folder / "plan.json"
-    path.write_text(json.dumps(data))
-    return str(path)
+def read(data: Any) -> ServingPlan:
+    return parse_plan(json.dumps(data), "plan.json")
 
 
-def test_a_plan_by_load_has_the_best_of_each(written: dict[str, Any], tmp_path: Path) -> None:
-    plan = read_plan(saved(tmp_path, written))
+def test_a_plan_by_load_has_the_best_of_each(written: dict[str, Any]) -> None:
+    plan = read(written)
     for load, configuration in plan.by_load:
         rows = [row for row in written["at_once"] if row["answers"] == load]
         best = max(rows, key=lambda row: row["gain"]["value"])
@@ -41,10 +38,13 @@ def test_a_plan_by_load_has_the_best_of_each(written: dict[str, Any], tmp_path: 
         assert configuration == (Configuration.parse(best["configuration"]) if gains else PLAIN)
     assert [load for load, _ in plan.by_load] == [1, 64]
     assert plan.defaults.temperature == written["advice"]["client"]["temperature"]
-    assert plan.expected[plan.by_load[0][1]].acceptance == written["rows"][0]["acceptance"]
+    best = written["rows"][0]
+    assert plan.expected[plan.by_load[0][1]].acceptance == best["acceptance"]
+    named = Configuration(method=best["configuration"]["method"], knobs=best["configuration"]["knobs"])
+    assert read({**written, "at_once": []}).configurations == (named,)  # without loads it is the first row
 
 
-def test_what_may_gain_is_tried_where_plain_decoding_is_planned(written: dict[str, Any], tmp_path: Path) -> None:
+def test_what_may_gain_is_tried_where_plain_decoding_is_planned(written: dict[str, Any]) -> None:
     def row(answers: int, name: str, value: float, high: float) -> dict[str, Any]:
         return {"answers": answers, "configuration": name, "gain": {"value": value, "low": 0.5, "high": high}}
 
@@ -54,19 +54,13 @@ def test_what_may_gain_is_tried_where_plain_decoding_is_planned(written: dict[st
         row(8, "lr-async k1=3", 0.8, 1.2),
         row(64, "lr-async k1=2", 0.6, 0.9),
     ]
-    plan = read_plan(saved(tmp_path, {**written, "at_once": rows}))
+    plan = read({**written, "at_once": rows})
     assert [plan.at(n).name for n in (1, 8, 64)] == ["lr-async k1=2", PLAIN.name, PLAIN.name]
     assert [plan.candidate(n).name for n in (1, 8, 64)] == ["lr-async k1=2", "lr-async k1=2", PLAIN.name]
     alone = plan.servable(frozenset())  # without a draft what is only tried is left out
     assert [alone.candidate(n).name for n in (1, 8, 64)] == ["lr-async k1=2", PLAIN.name, PLAIN.name]
     served = Endpoints(target="http://127.0.0.1:1", draft="http://127.0.0.1:2", judge="http://127.0.0.1:1")
     assert plan.servable(served.helpers).tried == plan.tried
-
-
-def test_without_loads_it_is_the_first_row(written: dict[str, Any], tmp_path: Path) -> None:
-    plan = read_plan(saved(tmp_path, {**written, "at_once": []}))
-    best = written["rows"][0]["configuration"]
-    assert plan.configurations == (Configuration(method=best["method"], knobs=best["knobs"]),)
 
 
 def by_load(load: str) -> dict[str, Any]:
@@ -88,9 +82,9 @@ def by_load(load: str) -> dict[str, Any]:
         (by_load("trace"), "--concurrency"),
     ],
 )
-def test_what_is_no_plan_is_told(written: dict[str, Any], tmp_path: Path, change: dict[str, Any], said: str) -> None:
+def test_what_is_no_plan_is_told(written: dict[str, Any], change: dict[str, Any], said: str) -> None:
     with pytest.raises((SchemaError, ParameterError), match=said):
-        read_plan(saved(tmp_path, {**written, **change}))
+        read({**written, **change})
 
 
 def test_every_method_is_served_or_refused_by_name() -> None:
@@ -105,8 +99,8 @@ def test_every_method_is_served_or_refused_by_name() -> None:
     assert refused
 
 
-def test_servers_that_a_method_asks_must_be_named(written: dict[str, Any], tmp_path: Path) -> None:
-    plan = read_plan(saved(tmp_path, written))
+def test_servers_that_a_method_asks_must_be_named(written: dict[str, Any]) -> None:
+    plan = read(written)
     with pytest.raises(ParameterError, match="draft"):
         Endpoints(target="http://127.0.0.1:1").check(plan)
     with pytest.raises(ParameterError, match=r"--judge http://127\.0\.0\.1:1"):

@@ -95,39 +95,48 @@ def test_one_that_is_killed_breaks_its_answers_only_and_comes_back(plan: Path, s
     assert line.endswith(gone)
 
 
-@pytest.mark.parametrize("grace", ["60", "0.3"])
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("grace", ["60", "1"])
 def test_answers_end_when_it_is_stopped_or_are_broken_off_after_the_grace(
-    plan: Path, slow_server: OpenAIServer, grace: str
+    plan: Path, slow_server: OpenAIServer, grace: str, workers: str
 ) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        with serve_plan(plan, None, dict.fromkeys(ROLES, slow_server.url), "--workers", "2", "--grace", grace) as url:
-            asked = answers(pool, url, 4)
-            until(url, in_flight=4)
-            command, workers = working()
-            command.terminate()
-            ended = [answer.result() for answer in asked]
-            wait_until_gone([command, *workers], 10)
-        if grace == "60":
-            assert [one.json()["choices"][0]["finish_reason"] for one in ended] == ["stop"] * 4
-        else:
-            assert [(one.status_code, one.json()["error"]["code"]) for one in ended] == [
-                (503, "service_unavailable")
-            ] * 4
+    more = ("--workers", workers, "--grace", grace)
+    with ThreadPoolExecutor(8) as pool, serve_plan(plan, None, dict.fromkeys(ROLES, slow_server.url), *more) as url:
+        asked = [*answers(pool, url, 2), *answers(pool, url, 2, stream=True)]
+        until(url, in_flight=4)
+        command, processes = working()
+        command.terminate()
+        ended = [answer.result() for answer in asked]
+        wait_until_gone([command, *processes], 10)
+    assert all(one.text.endswith("data: [DONE]\n\n") for one in ended[2:])
+    last = [*(one.text for one in ended[:2]), *(one.text.split("\n\n")[-3] for one in ended[2:])]
+    said = [json.loads(one.removeprefix("data: ")) for one in last]
+    if grace == "60":
+        assert [one["choices"][0]["finish_reason"] for one in said] == ["stop"] * 4
+    else:
+        assert [one.status_code for one in ended] == [503, 503, 200, 200]
+        assert [one["error"]["code"] for one in said] == ["service_unavailable"] * 4
 
 
-def test_nothing_is_left_over_at_a_second_signal_or_when_it_is_killed(plan: Path, slow_server: OpenAIServer) -> None:
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_second_signal_ends_all_at_once(plan: Path, slow_server: OpenAIServer, workers: str) -> None:
     roles = dict.fromkeys(ROLES, slow_server.url)
+    with ThreadPoolExecutor(8) as pool, serve_plan(plan, None, roles, "--workers", workers) as url:
+        asked = answers(pool, url, 2)
+        until(url, in_flight=2)
+        command, processes = working()
+        command.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        command.send_signal(signal.SIGTERM)
+        errors = [answer.exception() for answer in asked]
+        wait_until_gone([command, *processes], 5)
+    assert all(isinstance(error, httpx.TransportError) for error in errors)
+
+
+def test_no_worker_outlives_the_process_that_decides(plan: Path, slow_server: OpenAIServer) -> None:
     with ThreadPoolExecutor(8) as pool:
-        with serve_plan(plan, None, roles, "--workers", "2") as url:
-            asked = answers(pool, url, 2)
-            until(url, in_flight=2)
-            command, workers = working()
-            command.send_signal(signal.SIGINT)
-            time.sleep(0.2)
-            command.send_signal(signal.SIGTERM)
-            wait_until_gone([command, *workers], 5)
-            assert all(isinstance(answer.exception(), httpx.TransportError) for answer in asked)
-        words = ["--plan", str(plan), "--port", "0", "--workers", "2", *(f"--{role}={roles[role]}" for role in ROLES)]
+        roles = [f"--{role}={slow_server.url}" for role in ROLES]
+        words = ["--plan", str(plan), "--port", "0", "--workers", "2", *roles]
         process = subprocess.Popen([sys.executable, "-m", "specplan", "serve", *words], stderr=subprocess.PIPE)
         with process:
             assert process.stderr is not None

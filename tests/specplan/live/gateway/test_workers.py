@@ -5,6 +5,7 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -44,6 +45,12 @@ class Workers:
         answer = (await self.asked(worker, prompt, **more)).raise_for_status().json()
         return str(answer["choices"][0]["text"])
 
+    async def state(self, worker: int) -> dict[str, Any]:
+        return dict((await self.clients[worker].get("/health")).json())
+
+    async def page(self, worker: int) -> str:
+        return (await self.clients[worker].get("/metrics")).text
+
     async def left_at(self, n: int) -> None:
         """Wait until so many answers are in flight."""
         async with asyncio.timeout(30):
@@ -80,11 +87,11 @@ async def test_texts_are_those_of_one_process_and_pages_are_of_all_workers(confi
         prompts = [f"question {i}" for i in range(3)]
         one = [(await both.served.answer(prompt)).choices[0].text for prompt in prompts]
         two = [await asyncio.gather(*(both.text(worker, prompt) for prompt in prompts)) for worker in (0, 1)]
-        pages = [(await client.get("/metrics")).text for client in both.clients]
-        states = [(await client.get("/health")).json() for client in both.clients]
+        pages = [await both.page(worker) for worker in (0, 1)]
+        states = [await both.state(worker) for worker in (0, 1)]
         refused = await both.asked(0, "x", max_tokens=10**6)
         await asyncio.sleep(0.1)  # what is only counted waits for other events
-        page = (await both.clients[1].get("/metrics")).text
+        page = await both.page(1)
     assert [one, one] == two
     assert refused.status_code == 400
     for text in pages:
@@ -109,7 +116,8 @@ async def test_no_more_are_admitted_than_the_most_by_all_workers_together() -> N
 async def test_a_place_is_free_at_the_other_worker_when_a_client_learns_that_its_answer_has_ended() -> None:
     async with workers(SYNC, planted=Planted(steps=1), limits=Limits(in_flight=1)) as both:
         for number in range(12):
-            assert await both.text(number % 2, f"question {number}")
+            (await both.asked(number % 2, f"question {number}", stream=number % 4 < 2)).raise_for_status()
+            assert both.served.serving.control.in_flight == 0
 
 
 def by_role(passes: Mapping[str, float], **alike: Any) -> dict[str, Planted]:
@@ -120,26 +128,32 @@ def by_role(passes: Mapping[str, float], **alike: Any) -> dict[str, Planted]:
 async def test_what_loses_by_all_answers_is_off_in_both_workers() -> None:
     said: list[str] = []
     planted = by_role({TARGET: 0.003, DRAFT: 0.03, JUDGE: 0.0005}, steps=4, step_tokens=(6, 8))
-    methods: list[set[str]] = [set(), set()]
+    methods: list[list[str]] = [[], []]
+    looks: list[int] = []
     async with workers(SYNC, planted=planted, trust_plan=False, tell=said.append) as both:
+        for worker, remote in enumerate(both.remotes):
+            remote.watching.add(partial(looks.append, worker))
 
         async def asks(worker: int) -> None:
             for number in range(60):
                 answer = await both.asked(worker, f"question {worker} {number}")
-                methods[worker] |= set(answer.headers["x-specplan-method"].split("; "))
+                methods[worker] += answer.headers["x-specplan-method"].split("; ")
                 if said:
                     return
 
         await asyncio.gather(asks(0), asks(1))
         wanted = [remote.wanted() for remote in both.remotes]
         last = [(await both.asked(worker, "last")).headers["x-specplan-method"] for worker in (0, 1)]
-        assert both.served.serving.control.measured is not None
-        lost = both.served.serving.control.measured.budget.lost
+        state, page = await both.state(0), await both.page(1)
     assert said == [f"at 2 in flight {SYNC.name} pauses: it lost what trials may lose"]
-    assert methods == [{PLAIN.name, SYNC.name}] * 2
+    assert [set(one) for one in methods] == [{PLAIN.name, SYNC.name}] * 2
+    assert [one[0] for one in methods] == [PLAIN.name] * 2  # before anything is known
+    assert set(looks) == {0, 1}
     assert wanted == [PLAIN, PLAIN]
     assert last == [PLAIN.name, PLAIN.name]
-    assert lost > 1.0
+    assert state["lost_answers"] > 1.0
+    assert [one["verdict"] != "gains" for one in state["measured"] if one["load"] == 2] == [True]
+    assert "specplan_lost_answers" in page
 
 
 @pytest.mark.slow
@@ -163,18 +177,29 @@ async def test_what_gains_by_all_answers_is_on_in_both_workers() -> None:
                 break
             await asyncio.gather(*(both.text(worker, f"later {worker} {number}") for worker in (0, 1)))
         assert [remote.wanted() for remote in both.remotes] == [SYNC, SYNC]
+        state, page = await both.state(0), await both.page(1)
     assert f"at 2 in flight {SYNC.name} gains and is on" in said[-1]
+    (known,) = (one for one in state["measured"] if one["load"] == 2)
+    assert (known["verdict"], known["method"]) == ("gains", SYNC.name)
+    assert known["tokens_per_second"]["low"] > 1.0
+    assert f'specplan_verdict{{load="2",method="{SYNC.name}"}} 1.0' in page
+    assert 'specplan_gain{end="low",load="2",of="tokens_per_second"}' in page
 
 
-async def test_drift_is_said_once() -> None:
+@pytest.mark.parametrize(("expected", "drifts"), [(0.95, True), (0.6, False)])
+async def test_drift_is_said_once(expected: float, drifts: bool) -> None:
     said: list[str] = []
-    planned = {SYNC: Expected(acceptance=0.95)}
+    planned = {SYNC: Expected(acceptance=expected)}
     planted = Planted(steps=12, acceptance=0.6, step_tokens=(2, 4))
     async with workers(SYNC, planted=planted, expected=planned, tell=said.append) as both:
         await asyncio.gather(*(both.text(i % 2, f"{i}", seed=i) for i in range(8)))
-        states = [(await client.get("/health")).json()["drift"] for client in both.clients]
-    assert len(said) == len(states[0]) == len(states[1]) == 1
-    assert said[0].startswith("drift: acceptance of drafts is 0.")
+        states = [(await both.state(worker))["drift"] for worker in (0, 1)]
+        page = await both.page(0)
+    assert len(said) == len(states[0]) == len(states[1]) == drifts
+    assert ('specplan_drift_evidence{what="acceptance"} 1.0' in page) == drifts
+    if drifts:
+        assert said[0].startswith("drift: acceptance of drafts is 0.")
+        assert "predicted was 0.95 [0.90, 1.00]" in said[0]
 
 
 async def test_a_helper_that_fails_for_one_worker_is_done_without_in_both() -> None:
@@ -182,8 +207,8 @@ async def test_a_helper_that_fails_for_one_worker_is_done_without_in_both() -> N
         await both.served.kill(DRAFT)
         assert (await both.text(0, "one")).count("\n\n") == 2
         other = await both.asked(1, "two")
-        state = (await both.clients[1].get("/health")).json()
-        page = (await both.clients[1].get("/metrics")).text
+        state = await both.state(1)
+        page = await both.page(1)
     assert other.headers["x-specplan-method"] == PLAIN.name
     assert state["paused"]
     assert 'specplan_fallbacks_total{reason="failed",role="draft"} 1.0' in page
@@ -191,10 +216,12 @@ async def test_a_helper_that_fails_for_one_worker_is_done_without_in_both() -> N
 
 @pytest.mark.parametrize("trust_plan", [True, False])
 async def test_the_answers_of_a_worker_that_is_gone_have_left(trust_plan: bool) -> None:
-    async with workers(SYNC, planted=Planted(iteration_s=0.02, steps=6), trust_plan=trust_plan) as both:
+    async with workers(SYNC, planted=Planted(iteration_s=0.01, steps=6), trust_plan=trust_plan) as both:
         asked = [asyncio.ensure_future(both.text(i % 2, f"question {i}")) for i in range(4)]
         await both.left_at(4)
         gone = both.hub.links[0]
+        while not trust_plan and not gone.answers:  # those that are compared have begun
+            await asyncio.sleep(0.005)
         both.channels[0].close()
         await asyncio.wait_for(gone.closed.wait(), 30)
         assert both.served.serving.control.in_flight == gone.n_lost == 2
@@ -203,4 +230,4 @@ async def test_the_answers_of_a_worker_that_is_gone_have_left(trust_plan: bool) 
         assert [(await one).count("\n\n") for one in asked[1::2]] == [5, 5]
         await both.left_at(0)
         assert both.hub.links == [link for link in both.hub.links if link is not gone]
-        assert (await both.clients[1].get("/health")).json()["workers"] == 1
+        assert (await both.state(1))["workers"] == 1
