@@ -81,6 +81,9 @@ class AttentionRates:
     their own; infinite: tokens are shared out."""
     further_s: float = 0.0
     """Time of each further kernel where heads share cached keys, s: of several sequences, and of 256 tokens or more."""
+    general: bool = False
+    """Whether kernels are SGLang's in Triton: so few blocks share the cached tokens of a key's heads that
+    `block_bandwidth` bounds all of them, and a prompt computes what is outside its window as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +305,8 @@ class Gpu:
     products: Mapping[str, ProductRates] = field(repr=False)
     """By arithmetic: bf16, fp8, fp4; where kernels of a format of weights were measured, by its name too."""
     attention: AttentionRates = field(repr=False)
+    general: AttentionRates = field(repr=False)
+    """The same by kernels in Triton, which engines have for heads that no kernel of the maker's takes."""
     latent: LatentRates = field(repr=False)
     states: StateRates = field(repr=False)
     sparse: SparseRates = field(repr=False)

@@ -86,6 +86,15 @@ _ATTENTION: Final = {
     ),
     "NVIDIA L40S": AttentionRates(8.85e-6, 3.09e-8, 7.36e11, 3.84e12, 2.16e14, 2.06, 64.0, False, 3.01e10, 3.11e-6),
 }
+# Of SGLang 0.5.14, heads of 64 to 512 numbers; H200's for Hopper, A100 and AMD, of the RTX PRO 6000 for L40S.
+_GENERAL: Final = {
+    name: AttentionRates(*rates, tile=64.0, packed=False, block_bandwidth=1e11, general=True)
+    for name, rates in {
+        "NVIDIA H200 SXM": (8.5e-6, 6.3e-9, 3.01e12, 1.2e12, 1.11e14, 1.84),
+        "NVIDIA B200 SXM": (1.44e-5, 1.9e-9, 3.8e12, 1.67e12, 2.4e14, 2.58),
+        "NVIDIA RTX PRO 6000": (7.4e-6, 1.3e-9, 1.89e12, 7.2e11, 1.81e14, 3.48),
+    }.items()
+}
 # The overhead is that of served DeepSeek-R1; operators timed alone took 96, 94 and 30 us.
 _LATENT: Final = {
     "NVIDIA H100 SXM": LatentRates(3.5e-5, 2.90e12, 4.65e14, 2.93e12, 1.26e15, 4.1e-6, 1.60e12),
@@ -269,6 +278,9 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
         of = of.removesuffix("-block")
         return sheet.rate(of) / SHEETS[than].rate(of) * _share(name, than) / slower
 
+    def multiplies(of: str) -> bool:  # without units for fp8 such weights are widened to bf16, as on A100 (Marlin)
+        return sheet.fp8 is not None or not of.startswith("fp8")
+
     def product(of: str, rates: ProductRates) -> ProductRates:
         # fp4 by what fp8 gains: products on B300 and GB300 are 1.08 and 1.22 times as fast as on B200, not 1.5 and 1.67
         rate = arithmetic("fp8" if of == "fp4" else of)
@@ -290,13 +302,17 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
     reading = sheet.bandwidth / SHEETS[other].bandwidth / all_slower
     computing = arithmetic("bf16", other)
     passing = sheet.bandwidth / SHEETS[states].bandwidth / all_slower
+    near = like if like in _GENERAL else "NVIDIA RTX PRO 6000" if like == "NVIDIA L40S" else "NVIDIA H200 SXM"
+    moving = sheet.bandwidth / SHEETS[near].bandwidth / all_slower
+    attended = dict.fromkeys(("cache_bandwidth", "query_bandwidth"), moving)
     return Gpu(
         name=name,
         sheet=sheet,
-        products={of: product(of, rates) for of, rates in _PRODUCTS[like].items()},
+        products={of: product(of, rates) for of, rates in _PRODUCTS[like].items() if multiplies(of)},
         attention=_times(
             _ATTENTION[like], overhead_s=slower, cache_bandwidth=memory, query_bandwidth=memory, rate=arithmetic("bf16")
         ),
+        general=_times(_GENERAL[near], overhead_s=slower, rate=arithmetic("bf16", near), **attended),
         latent=_times(
             _LATENT[other],
             overhead_s=slower,
@@ -318,7 +334,9 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
         ),
         streams=_times(_STREAMS[other], overhead_s=slower, bandwidth=reading),
         experts={
-            of: _times(rates, rate=arithmetic(of, slower=untuned), **of_experts) for of, rates in _EXPERTS[like].items()
+            of: _times(rates, rate=arithmetic(of, slower=untuned), **of_experts)
+            for of, rates in _EXPERTS[like].items()
+            if multiplies(of)
         },
         sums=sums(_SUMS[like]),
         fused_sums=sums(_FUSED_SUMS.get(like, {})),

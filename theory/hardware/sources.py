@@ -7,6 +7,7 @@ were measured one by one (`specplan.worlds.measured_operators`).
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -88,12 +89,13 @@ class FittedOperators:
     """The source that serves every GPU: a few constants, fitted to measured operators or scaled by data sheets.
 
     ``fused`` says whether the engine sums by kernels of TensorRT-LLM, ``narrow`` how much longer than the constants say
-    its attention over a cache in fp8 takes.
+    its attention over a cache in fp8 takes, ``general`` whether it attends by kernels in Triton.
     """
 
-    def __init__(self, gpu: Gpu, *, fused: bool = False, narrow: float = 1.0) -> None:
+    def __init__(self, gpu: Gpu, *, fused: bool = False, narrow: float = 1.0, general: bool = False) -> None:
         self.product = partial(operators.product_seconds, gpu)
-        self.attention = partial(operators.attention_seconds, gpu, narrow=narrow)
+        attending = replace(gpu, attention=gpu.general) if general else gpu
+        self.attention = partial(operators.attention_seconds, attending, narrow=narrow)
         self.latent = partial(operators.latent_seconds, gpu)
         self.index = partial(operators.index_seconds, gpu)
         self.recurrent = partial(operators.recurrent_seconds, gpu)

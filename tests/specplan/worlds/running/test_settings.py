@@ -23,6 +23,7 @@ from specplan.worlds.running.settings import Settings, settings_of
 from specplan.worlds.world import World
 from theory.hardware.engines import engine_named
 from theory.hardware.formats import Precision
+from theory.hardware.gpus import gpu_named
 
 SCHEDULE = Schedule((BatchRange(1, 15, 3), BatchRange(16, 63, 1), BatchRange(64, 1024, 0)))
 AHEAD = Configuration.parse("lr-async k1=2")
@@ -212,6 +213,18 @@ def test_sglang_is_started_in_the_formats_and_with_the_places_of_the_plan() -> N
         )
         words = shlex.split(found.commands[-1])
         assert words[: words.index("--speculative-algorithm")][-len(told) :] == told
+
+
+@pytest.mark.parametrize(("gpu", "backend"), [("B300", ["--attention-backend", "triton"]), ("B200", [])])
+def test_sglang_is_told_of_kernels_in_triton_where_it_would_take_ones_that_are_missing(
+    gpu: str, backend: list[str]
+) -> None:
+    wanted = deployment(target="google/gemma-4-31B-it", gpu=gpu_named(gpu), engine=engine_named("sglang"))
+    found = made(wanted, Configuration(method="autoregressive"), Arrangement(tp=1, replicas=1))
+    words = shlex.split(found.commands[0])
+    assert [words[i : i + 2] for i, word in enumerate(words) if word == "--attention-backend"] == (
+        [backend] if backend else []
+    )
 
 
 @pytest.mark.parametrize(
