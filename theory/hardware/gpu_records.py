@@ -161,6 +161,9 @@ class SparseRates:
     attending: float
     """Rate of attention to compressed entries, FLOP/s."""
     bandwidth: float
+    """Index keys read per second, B/s."""
+    choice_s: float
+    """What a new token takes that sees more compressed entries than it reads, s: only then are some chosen."""
 
 
 @dataclass(frozen=True, slots=True)

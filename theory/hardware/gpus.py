@@ -112,9 +112,9 @@ _STATES: Final = {
     "NVIDIA RTX PRO 6000": StateRates(5.35e-6, 1.54e12, 2.3e-5, 4.62e12, 7.5),
 }
 _SPARSE: Final = {
-    "NVIDIA H100 SXM": SparseRates(4.9e-5, 7.7e-6, 3.0e-5, 3.2e-5, 1.07e-7, 4.3e14, 6.4e14, 2.38e12),
-    "NVIDIA H200 SXM": SparseRates(4.8e-5, 9.0e-6, 2.7e-5, 2.9e-5, 9.9e-8, 3.8e14, 5.9e14, 3.28e12),
-    "NVIDIA B200 SXM": SparseRates(5.4e-5, 1.13e-5, 3.1e-5, 3.3e-5, 8.8e-8, 7.5e14, 1.09e15, 4.52e12),
+    "NVIDIA H100 SXM": SparseRates(4.9e-5, 7.7e-6, 3.06e-5, 3.0e-5, 1.06e-7, 7.1e14, 7.8e14, 2.38e12, 9.2e-8),
+    "NVIDIA H200 SXM": SparseRates(4.8e-5, 9.0e-6, 2.8e-5, 2.67e-5, 9.7e-8, 7.1e14, 7.5e14, 3.28e12, 1.19e-7),
+    "NVIDIA B200 SXM": SparseRates(5.4e-5, 1.13e-5, 3.35e-5, 3.33e-5, 8.6e-8, 1.37e15, 1.36e15, 4.52e12, 7.6e-8),
 }
 _STREAMS: Final = {
     "NVIDIA H100 SXM": StreamRates(2.62e-5, 2.84e12),
@@ -327,7 +327,7 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
         sparse=_times(
             _SPARSE[other],
             **dict.fromkeys(("choosing_s", "block_s", "compressed_s", "entries_s"), slower),
-            token_s=1.0 / reading,
+            **dict.fromkeys(("token_s", "choice_s"), 1.0 / reading),
             scoring=computing,
             attending=computing,
             bandwidth=reading,

@@ -237,6 +237,8 @@ def index_seconds(gpu: Gpu, selection: Selection, *, sequences: float, tokens: f
     fixed = {"tokens": rates.choosing_s, "blocks": rates.block_s, "compressed": rates.entries_s}[selection.kind]
     scored = 2.0 * sequences * tokens * entries * selection.heads * selection.dim
     rate = rates.scoring if compressed else gpu.latent.attention_rate
+    if compressed and entries > selection.entries:
+        fixed += rates.choice_s * sequences * tokens
     return fixed + sequences * selection.held(entries) / rates.bandwidth + scored / rate
 
 
