@@ -124,6 +124,8 @@ class LatentRates:
     """What projections with quantised weights take more, s: their inputs are brought into the format first."""
     query_bandwidth: float
     """Q, bytes of queries and outputs in the compressed space handled per second, B/s."""
+    again: float = 0.0
+    """Share of the cache that is read again where a GPU has 17 to 63 heads, [-]: tiles have 16 or 64 of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,11 +99,10 @@ _GENERAL: Final = {
 _LATENT: Final = {
     "NVIDIA H100 SXM": LatentRates(3.5e-5, 2.90e12, 4.65e14, 2.93e12, 1.26e15, 4.1e-6, 1.60e12),
     "NVIDIA H200 SXM": LatentRates(3.0e-5, 4.31e12, 5.05e14, 3.87e12, 1.13e15, 4.6e-6, 1.41e12),
-    "NVIDIA B200 SXM": LatentRates(2.46e-5, 4.43e12, 1.39e15, 5.67e12, 2.47e15, 1.19e-5, 5.89e11),
+    "NVIDIA B200 SXM": LatentRates(2.46e-5, 4.43e12, 1.39e15, 5.67e12, 2.47e15, 1.19e-5, 5.89e11, 0.4),
 }
-# Printed by benchmarks.fit_mixers from tables of vLLM 0.24.0 and a nightly build (Kimi-K3). Choosing single tokens was
-# timed from the host, as latent attention was; of it the share is taken that servers of DeepSeek-R1 show of the latter.
-# Compressed attention: prompts and decoding, of SGLang 0.5.14 as well.
+# Printed by benchmarks.fit_mixers from tables of vLLM 0.24.0, a nightly build (Kimi-K3), of compressed attention by all
+# engines. Choosing single tokens was timed from the host: of that the share which R1's servers show of latent attention.
 _STATES: Final = {
     "NVIDIA H100 SXM": StateRates(5.35e-6, 2.87e12, 1.54e-5, 1.63e13, 51.0),
     "NVIDIA H200 SXM": StateRates(5.66e-6, 3.82e12, 1.52e-5, 1.75e13, 56.0),
@@ -142,7 +141,10 @@ _EXPERTS: Final = {
         "fp4": ExpertRates(15.9e-6, 7.7e12, 4.94e15, 4.0e12),
         "nvfp4": ExpertRates(16.5e-6, 6.75e12, 4.94e15, 3.92e12, 0.33, 0.51),
     },
-    "NVIDIA A100 SXM": {"bf16": ExpertRates(31.0e-6, 1.71e12, 1.63e14, 1.11e12, 0.0, 0.86)},
+    "NVIDIA A100 SXM": {
+        "bf16": ExpertRates(31.0e-6, 1.71e12, 1.63e14, 1.11e12, 0.0, 0.86),
+        "widened": ExpertRates(34.1e-6, 1.59e12, 1.86e14, 5.16e11, 0.0, 1.49),  # int4 by Marlin, SGLang 0.5.10
+    },
     "NVIDIA L40S": {
         "bf16": ExpertRates(7.9e-6, 6.93e11, 2.29e14, 5.21e11, 0.71, 0.15),
         "fp8": ExpertRates(9.9e-6, 6.62e11, 4.14e14, 5.71e11, 1.0, 0.09),
@@ -237,7 +239,6 @@ _SHARES: Final = {name: rate * 1e12 / SHEETS[name].bf16 for name, rate in _REACH
 """The same over the data sheet, [-]."""
 _GEFORCE: Final = 1.06
 """The same over the data sheet on other GeForce cards, [-]: 1.00 to 1.14 on six of them."""
-
 
 _BRIDGED: Final[Mapping[str, float]] = {
     **dict.fromkeys(("NVIDIA A100 PCIe", "NVIDIA A100 PCIe 40GB", "NVIDIA A30"), 64.0),
@@ -357,7 +358,6 @@ def _times(rates: _Rates, **factors: float) -> _Rates:
 
 
 GPUS: Final[Mapping[str, Gpu]] = MappingProxyType({name: _gpu(name) for name in SHEETS})
-
 
 _UNTOLD: Final = re.compile(
     r"nvidia|amd|instinct|radeon|geforce|tesla|rtx|blackwell|generation|(server|workstation) edition"

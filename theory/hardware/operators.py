@@ -198,6 +198,7 @@ def latent_seconds(
     else:
         earlier, seen = attention.read(context), attention.read(seen)
         read = sequences * (earlier + tokens) * attention.cached * cache_bytes
+        read *= 1.0 + (rates.again if 16.0 < heads < 64.0 else 0.0)
         compressed = 2.0 * rows * heads * seen * (attention.cached + attention.cache_rank)
         key_dim, value_dim = attention.nope_dim + attention.rope_dim, attention.value_dim
         expanded = 2.0 * rows * heads * seen * (key_dim + value_dim)

@@ -185,6 +185,20 @@ def test_latent_attention_reads_what_is_cached_while_it_computes() -> None:
     assert none == pytest.approx(rates.overhead_s + products + queries, rel=0.01)
 
 
+def test_heads_between_two_tiles_read_a_latent_cache_again_on_blackwell() -> None:
+    def reading(gpu: str, heads: int) -> float:
+        attention, given = replace(LATENT, heads=heads), {"hidden": 7168, "tp": 1, "weights": BF16, "cache_bytes": 2.0}
+        far, near = (
+            latent_seconds(GPUS[gpu], attention, sequences=64.0, tokens=1.0, context=n, **given) for n in (2e4, 1e4)
+        )
+        return far - near
+
+    b200, h200 = ([reading(gpu, n) for n in (16, 32, 64)] for gpu in ("NVIDIA B200 SXM", "NVIDIA H200 SXM"))
+    assert b200[1] > 1.2 * b200[2]
+    assert b200[1] == pytest.approx(1.4 * b200[0], rel=0.03)
+    assert h200 == sorted(h200)
+
+
 @given(st.integers(1, 512), st.integers(1, 16), st.floats(0.0, 1e5), more)
 def test_distinct_experts_are_at_most_all_and_at_most_those_asked_for_and_grow(count, per_token, tokens, factor):
     per_token = min(count, per_token)
