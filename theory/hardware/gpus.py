@@ -102,7 +102,7 @@ _LATENT: Final = {
     "NVIDIA B200 SXM": LatentRates(2.46e-5, 4.43e12, 1.39e15, 5.67e12, 2.47e15, 1.19e-5, 5.89e11, 0.4),
 }
 # Printed by benchmarks.fit_mixers from tables of vLLM 0.24.0, a nightly build (Kimi-K3), of compressed attention by all
-# engines. Choosing single tokens was timed from the host: of that the share which R1's servers show of latent attention.
+# engines. Choosing single tokens was timed from the host: of that the share that R1's servers show of the latter.
 _STATES: Final = {
     "NVIDIA H100 SXM": StateRates(5.35e-6, 2.87e12, 1.54e-5, 1.63e13, 51.0),
     "NVIDIA H200 SXM": StateRates(5.66e-6, 3.82e12, 1.52e-5, 1.75e13, 56.0),
