@@ -83,7 +83,7 @@ class AttentionRates:
     """Time of each further kernel where heads share cached keys, s: of several sequences, and of 256 tokens or more."""
     general: bool = False
     """Whether kernels are SGLang's in Triton: so few blocks share the cached tokens of a key's heads that
-    `block_bandwidth` bounds all of them, and a prompt computes what is outside its window as well."""
+    `block_bandwidth` bounds all of them, and several new tokens are computed in whole tiles, in windows and outside."""
 
 
 @dataclass(frozen=True, slots=True)

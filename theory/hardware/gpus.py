@@ -86,13 +86,13 @@ _ATTENTION: Final = {
     ),
     "NVIDIA L40S": AttentionRates(8.85e-6, 3.09e-8, 7.36e11, 3.84e12, 2.16e14, 2.06, 64.0, False, 3.01e10, 3.11e-6),
 }
-# Of SGLang 0.5.14, heads of 64 to 512 numbers; H200's for Hopper, A100 and AMD, of the RTX PRO 6000 for L40S.
+# Of SGLang 0.5.14, heads of 256 and 512 numbers; H200's for Hopper, A100 and AMD, of the RTX PRO 6000 for L40S.
 _GENERAL: Final = {
     name: AttentionRates(*rates, tile=64.0, packed=False, block_bandwidth=1e11, general=True)
     for name, rates in {
-        "NVIDIA H200 SXM": (8.5e-6, 6.3e-9, 3.01e12, 1.2e12, 1.11e14, 1.84),
-        "NVIDIA B200 SXM": (1.44e-5, 1.9e-9, 3.8e12, 1.67e12, 2.4e14, 2.58),
-        "NVIDIA RTX PRO 6000": (7.4e-6, 1.3e-9, 1.89e12, 7.2e11, 1.81e14, 3.48),
+        "NVIDIA H200 SXM": (8.5e-6, 6.4e-9, 3.0e12, 1.26e12, 1.11e14, 1.83),
+        "NVIDIA B200 SXM": (8.5e-6, 2.0e-9, 3.58e12, 1.93e12, 2.1e14, 2.18),
+        "NVIDIA RTX PRO 6000": (7.5e-6, 4.3e-9, 1.83e12, 6.9e11, 1.08e14, 5.2),
     }.items()
 }
 # The overhead is that of served DeepSeek-R1; operators timed alone took 96, 94 and 30 us.

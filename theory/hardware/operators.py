@@ -152,7 +152,8 @@ def attention_seconds(
     cache = 2.0 * cache_bytes * sequences * kv_heads * head_dim * read
     new = 2.0 * _ACTIVATION * sequences * (heads + kv_heads) * head_dim * tokens
     longest = min(tokens, rates.tile) * min(tokens, math.inf if whole else window) * _MULTIPROCESSORS
-    pairs = max(sequences * heads * tokens * seen + longest / 2.0, longest)
+    rows = rates.tile * math.ceil(tokens / rates.tile) if whole else tokens
+    pairs = max(sequences * heads * rows * seen + longest / 2.0, longest)
     parts = tokens / rates.tile if rates.packed or tokens == 1.0 else math.ceil(tokens / rates.tile)
     waiting = max(sequences * max(kv_heads, heads * parts) - _MULTIPROCESSORS, 0.0)
     seconds = _joined(rates.block_s * waiting, cache / rates.cache_bandwidth, rates.sharpness)

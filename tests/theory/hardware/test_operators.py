@@ -134,6 +134,8 @@ def test_triton_computes_what_is_outside_a_prompts_window_and_leaves_a_keys_toke
     prompt = {"gpu": general, "sequences": 1.0, "tokens": 8192.0, "context": 0.0, "head_dim": 256}
     assert _attention(**prompt, window=1024.0) == pytest.approx(_attention(**prompt))
     assert _attention(**prompt) > 4.0 * _attention(**{**prompt, "gpu": H100}, window=1024.0)
+    few, tile = (_attention(**{**prompt, "sequences": 64.0, "tokens": n, "context": 4096.0}) for n in (4.0, 64.0))
+    assert few > 0.8 * tile  # drafted tokens are verified in a whole one
     decoding = {"gpu": general, "sequences": 1.0, "heads": 8.0, "kv_heads": 1.0, "head_dim": 512, "context": 65535.0}
     read = 4.0 * 512 * 65536 / general.attention.block_bandwidth
     assert _attention(**decoding) == pytest.approx(general.attention.overhead_s + read)
