@@ -129,9 +129,8 @@ def test_heads_with_keys_of_their_own_are_not_split_before_hopper() -> None:
 
 
 def test_triton_computes_what_is_outside_a_prompts_window_and_leaves_a_keys_tokens_to_few_blocks() -> None:
-    """Of SGLang's table on H200: 16 heads of 256 over 4, 8,192 tokens, with a window and without, in the same time."""
     general = replace(H100, attention=GPUS["NVIDIA H200 SXM"].general)
-    prompt = {"gpu": general, "sequences": 1.0, "tokens": 8192.0, "context": 0.0, "head_dim": 256}
+    prompt: dict[str, Any] = {"gpu": general, "sequences": 1.0, "tokens": 8192.0, "context": 0.0, "head_dim": 256}
     assert _attention(**prompt, window=1024.0) == pytest.approx(_attention(**prompt))
     assert _attention(**prompt) > 4.0 * _attention(**{**prompt, "gpu": H100}, window=1024.0)
     few, tile = (_attention(**{**prompt, "sequences": 64.0, "tokens": n, "context": 4096.0}) for n in (4.0, 64.0))
@@ -189,7 +188,8 @@ def test_latent_attention_reads_what_is_cached_while_it_computes() -> None:
 
 def test_heads_between_two_tiles_read_a_latent_cache_again_on_blackwell() -> None:
     def reading(gpu: str, heads: int) -> float:
-        attention, given = replace(LATENT, heads=heads), {"hidden": 7168, "tp": 1, "weights": BF16, "cache_bytes": 2.0}
+        attention = replace(LATENT, heads=heads)
+        given: dict[str, Any] = {"hidden": 7168, "tp": 1, "weights": BF16, "cache_bytes": 2.0}
         far, near = (
             latent_seconds(GPUS[gpu], attention, sequences=64.0, tokens=1.0, context=n, **given) for n in (2e4, 1e4)
         )
