@@ -86,7 +86,7 @@ _ATTENTION: Final = {
     ),
     "NVIDIA L40S": AttentionRates(8.85e-6, 3.09e-8, 7.36e11, 3.84e12, 2.16e14, 2.06, 64.0, False, 3.01e10, 3.11e-6),
 }
-# Of SGLang 0.5.14, heads of 256 and 512 numbers; H200's for Hopper, A100 and AMD, of the RTX PRO 6000 for L40S.
+# Of SGLang 0.5.14, heads of 256 and 512 numbers; Hopper and AMD's are like H200, older and consumer cards RTX PRO 6000.
 _GENERAL: Final = {
     name: AttentionRates(*rates, tile=64.0, packed=False, block_bandwidth=1e11, general=True)
     for name, rates in {
@@ -303,7 +303,7 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
     reading = sheet.bandwidth / SHEETS[other].bandwidth / all_slower
     computing = arithmetic("bf16", other)
     passing = sheet.bandwidth / SHEETS[states].bandwidth / all_slower
-    near = like if like in _GENERAL else "NVIDIA RTX PRO 6000" if like == "NVIDIA L40S" else "NVIDIA H200 SXM"
+    near = like if like in _GENERAL else "NVIDIA H200 SXM" if like.startswith("NVIDIA H") else "NVIDIA RTX PRO 6000"
     moving = sheet.bandwidth / SHEETS[near].bandwidth / all_slower
     attended = dict.fromkeys(("cache_bandwidth", "query_bandwidth"), moving)
     return Gpu(
