@@ -90,15 +90,25 @@ class FittedOperators:
 
     ``fused`` says whether the engine sums by kernels of TensorRT-LLM, ``narrow`` how much longer than the constants say
     its attention over a cache in fp8 takes, ``general`` whether it attends by kernels in Triton,
-    ``sparse`` the share of the fixed times of compressed attention that it has.
+    ``sparse`` the share of the fixed times of compressed attention that it has, ``products`` at which share of the rate
+    it computes products in bf16.
     """
 
     def __init__(
-        self, gpu: Gpu, *, fused: bool = False, narrow: float = 1.0, general: bool = False, sparse: float = 1.0
+        self,
+        gpu: Gpu,
+        *,
+        fused: bool = False,
+        narrow: float = 1.0,
+        general: bool = False,
+        sparse: float = 1.0,
+        products: float = 1.0,
     ) -> None:
         fixed = {name: sparse * getattr(gpu.sparse, name) for name in ("compressed_s", "entries_s")}
         compressing = replace(gpu, sparse=replace(gpu.sparse, **fixed))
-        self.product = partial(operators.product_seconds, gpu)
+        plain = gpu.products["bf16"]
+        computing = replace(gpu, products={**gpu.products, "bf16": replace(plain, rate=products * plain.rate)})
+        self.product = partial(operators.product_seconds, computing)
         attending = replace(gpu, attention=gpu.general) if general else gpu
         self.attention = partial(operators.attention_seconds, attending, narrow=narrow)
         self.latent = partial(operators.latent_seconds, compressing)
