@@ -308,7 +308,8 @@ def _latent(rows: list[Row]) -> Table:
     """Latent attention of DeepSeek-V3."""
 
     def put(gpu: Gpu, values: Sequence[float]) -> Gpu:
-        return replace(gpu, latent=LatentRates(*values, gpu.latent.again))
+        names = [one.name for one in fields(LatentRates)]
+        return replace(gpu, latent=replace(gpu.latent, **dict(zip(names[:-1], values, strict=True))))
 
     return _table("latent attention", "", rows, ("num_heads",), lambda gpu: astuple(gpu.latent)[:-1], put)
 
