@@ -21,6 +21,7 @@ from scipy.optimize import least_squares
 
 from specplan.worlds.measured_operators import SYSTEMS
 from specplan.worlds.model_files import shape_of
+from theory.hardware.engines import engine_named
 from theory.hardware.formats import FORMATS
 from theory.hardware.gpus import GPUS
 from theory.hardware.mixers.sparse import CompressedAttention
@@ -59,9 +60,9 @@ def main() -> None:
         prompts = {kind: _prompts(kind, rows) for kind, rows in timed.items() if kind == "gdn"}
         _print(f"{gpu}: states, prompts (overhead, rate, heads)", prompts, _chunked, (2e-5, 1e13, 30.0))
         _print(f"{gpu}: sparse attention (overhead besides the form)", _sparse(gpu), _above, (1e-4,))
-        start = (5e-5, 2e-5, 5e-8, 5e14, 5e14)
+        start = (5e-5, 2e-5, 5e-8, 5e-8, 5e14, 5e14)
         _print(
-            f"{gpu}: compressed attention (overhead, index, token, scoring, attending)",
+            f"{gpu}: compressed attention (overhead, index, token, choice, scoring, attending)",
             _compressed(gpu),
             _compressing,
             start,
@@ -91,9 +92,9 @@ def _above(values: Array, sizes: Array) -> Array:
 
 
 def _compressing(values: Array, sizes: Array) -> Array:
-    """Seconds of compressed attention: two fixed times, new tokens, scores and attention, above the form without."""
-    fixed, work = sizes[:, :2] @ np.array(values[1:3]), sizes[:, 2:4] @ (1.0 / np.array(values[3:]))
-    return np.asarray(values[0] + fixed + work + sizes[:, 4])
+    """Seconds of compressed attention: fixed times, new tokens, choices, scores and attention, above what is left."""
+    fixed, work = sizes[:, :4] @ np.array(values[:4]), sizes[:, 4:6] @ (1.0 / np.array(values[4:]))
+    return np.asarray(fixed + work + sizes[:, 6])
 
 
 def _print(title: str, timed: dict[str, Timed], form: Callable[[Array, Array], Array], start: Sequence[float]) -> None:
@@ -194,8 +195,8 @@ def _sparse(gpu: str) -> dict[str, Timed]:
 def _compressed(gpu: str) -> dict[str, Timed]:
     """Modules of compressed attention by model, of prompts and of decoding, in all engines."""
     known = GPUS[gpu]
-    without = {"compressed_s": 0.0, "entries_s": 0.0, "token_s": 0.0, "scoring": math.inf, "attending": math.inf}
-    bare, timed = replace(known, sparse=replace(known.sparse, **without)), {}
+    without = {"compressed_s": 0.0, "entries_s": 0.0, "token_s": 0.0, "choice_s": 0.0}
+    bare, timed = replace(known, sparse=replace(known.sparse, **without, scoring=math.inf, attending=math.inf)), {}
     for name in _COMPRESSED:
         sizes, seconds, shape = [], [], shape_of(name).shape
         for table, ratio in (("csa", 4), ("hca", 128)):
@@ -211,13 +212,16 @@ def _compressed(gpu: str) -> dict[str, Timed]:
                     bare, mixer, hidden=shape.hidden, tp=tp, context=context, **work,
                     weights=FORMATS["fp8-block"], cache_bytes=1.0,
                 )  # fmt: skip
-                scored, chosen = 0.0, mixer.selection
+                scored, choices, chosen = 0.0, 0.0, mixer.selection
                 if chosen is not None:
                     entries = (context + (tokens + 1.0) / 2.0) / ratio
                     form += index_seconds(bare, chosen, entries=entries, **work)
                     scored = 2.0 * read * entries * chosen.heads * chosen.dim
+                    choices = read * (entries > chosen.entries)
                 attended = 4.0 * read * mixer.read(context + (tokens + 1.0) / 2.0) * mixer.head_dim * row["num_heads"]
-                sizes.append((float(chosen is not None), read, scored, attended, form))
+                started = engine_named(row["framework"]).kernels(gpu)["sparse"]
+                index = started * (chosen is not None)
+                sizes.append((started, index, read, choices, scored, attended, form))
                 seconds.append(1e-3 * row["latency"])
         timed[name] = Timed(name, np.array(sizes), np.array(seconds))
     return timed

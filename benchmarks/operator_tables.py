@@ -308,9 +308,10 @@ def _latent(rows: list[Row]) -> Table:
     """Latent attention of DeepSeek-V3."""
 
     def put(gpu: Gpu, values: Sequence[float]) -> Gpu:
-        return replace(gpu, latent=LatentRates(*values))
+        names = [one.name for one in fields(LatentRates)]
+        return replace(gpu, latent=replace(gpu.latent, **dict(zip(names[:-1], values, strict=True))))
 
-    return _table("latent attention", "", rows, ("num_heads",), lambda gpu: astuple(gpu.latent), put)
+    return _table("latent attention", "", rows, ("num_heads",), lambda gpu: astuple(gpu.latent)[:-1], put)
 
 
 def _best_sums(folder: Path, stem: str, n_gpus: int) -> list[Row]:

@@ -67,7 +67,8 @@ def with_operators(passes: PassModel, wanted: Operators = "auto") -> tuple[PassM
     """
     if wanted not in get_args(Operators):
         raise ParameterError("operators", wanted, f"must be one of {', '.join(get_args(Operators))}")
-    if wanted == "fitted" or (wanted == "auto" and passes.gpu.fitted):
+    # in the tables the widest heads have kernels that this engine does not run there
+    if wanted == "fitted" or (wanted == "auto" and (passes.gpu.fitted or passes.general)):
         return passes, None
     try:
         source = MeasuredOperators(_tables(passes.gpu.name, passes.engine.name), passes.gpu)

@@ -127,6 +127,10 @@ class EngineConstants:
     """Time of attention over a cache in fp8 on Hopper, over that of the form, [-], which is fitted to caches in bf16:
     FlashAttention 3 and SGLang's kernels read fp8 at 0.6 to 0.8 of that bandwidth. From each engine's table of
     aiconfigurator-core, H100 and H200, 4 to 16 heads to a key, batches of 1 to 1,024."""
+    products: float = 1.0
+    """Rate of products in bf16 over the form's, which is vLLM's, [-]: the same in each table of H100, H200 and B200."""
+    sparse: float = 1.0
+    """Share of the fixed times of compressed attention on data-centre Blackwell, [-]: vLLM starts fewer kernels."""
     padding: float = 0.0
     """Rows that are moved with block-wise fp8 experts besides those of tokens, for each expert that a GPU holds: a
     kernel that lays each expert's rows out in blocks of 128 leaves room for 127 more, and passes over all of it."""
@@ -139,7 +143,7 @@ class EngineConstants:
     drafts_found: bool = False
     """Whether a sequence goes on without drafts where a lookup found none, as in vLLM (v1/spec_decode): SGLang, and
     TensorRT-LLM (_torch/speculative/ngram.py), fill them up to the usual number, and verify them."""
-    tree_s: float = 0.0
+    tree_s: float = 1.0e-3
     """Per round whose drafts form a tree (building it, choosing among its branches), s."""
 
     def verifying(self, method: str) -> EngineConstants:
@@ -163,7 +167,9 @@ class EngineConstants:
     def kernels(self, gpu: str) -> dict[str, Any]:
         """Return how the engine's kernels on a GPU differ, as `theory.hardware.sources.FittedOperators` takes it."""
         fused = self.fused_sums == "all" or (self.fused_sums == "Blackwell" and gpu in BLACKWELL)
-        return {"fused": fused, "narrow": self.narrow_cache if gpu.startswith(("NVIDIA H", "NVIDIA GH")) else 1.0}
+        narrow = self.narrow_cache if gpu.startswith(("NVIDIA H", "NVIDIA GH")) else 1.0
+        sparse = self.sparse if gpu in BLACKWELL else 1.0
+        return {"fused": fused, "narrow": narrow, "sparse": sparse, "products": self.products}
 
     def chunk(self, memory: float) -> int:
         """Return the rows of a pass at most on a GPU with so many bytes of memory."""
@@ -188,14 +194,11 @@ class EngineConstants:
 _VERIFIED_S: Final = 2.2e-5
 """Fitted to vLLM 0.24.0 on A100, and taken for its other versions and TensorRT-LLM; so are, but for 0.11.1, rounds and
 passes of drafts without time of their own."""
-_TREE_S: Final = 1.0e-3
 _UNHIDDEN_S: Final = 1.1e-4
 """Rounds of Qwen3-8B with DFlash on one B200 with and without "Spec V2", 1 and 32 answers at once: 7.1 and 7.5, 16.8
 and 21.4 ms (sgl-project/sglang#20547); 5.5 and 7.5, 13.5 and 18.2 (#23000)."""
 
-_vllm = partial(
-    EngineConstants, name="vllm", narrow_cache=1.23, verified_s=_VERIFIED_S, drafts_found=True, tree_s=_TREE_S
-)
+_vllm = partial(EngineConstants, name="vllm", narrow_cache=1.23, sparse=0.65, verified_s=_VERIFIED_S, drafts_found=True)
 # The cache by its documentation: ``free_gpu_memory_fraction`` (0.9) and ``GUARANTEED_NO_EVICT``, the defaults.
 _trtllm = partial(
     EngineConstants,
@@ -206,14 +209,15 @@ _trtllm = partial(
     windowed=frozenset(),
     fused_sums="all",
     narrow_cache=0.87,
+    products=0.94,
     moved_states=4.0,
     verified_s=_VERIFIED_S,
-    tree_s=_TREE_S,
 )
 _sglang = partial(
     EngineConstants,
     name="sglang",
     narrow_cache=1.33,
+    products=0.9,
     # Two families tell these two to 6e-6; before experts had tiles they asked for 5.2e-6 and 2.2e-6, 6.5 % off so and
     # so, with which gains of the heads of six models, left out, were 5.5 % off, and 5.1 with these.
     norm_s=2.4e-6,
@@ -232,7 +236,6 @@ _sglang = partial(
     chunks=((35 * 1024, 2048), (60 * 1024, 4096), (160 * 1024, 8192), (math.inf, 16384)),
     round_s=9.15e-4,
     draft_pass_s=4.8e-5,
-    tree_s=_TREE_S,
     ungraphed_s=4.0e-4,
     prompt_rows=0.0,
     # Medians of nine, four and four mixtures: how much longer than others the iterations take that read a prompt of

@@ -81,6 +81,9 @@ class AttentionRates:
     their own; infinite: tokens are shared out."""
     further_s: float = 0.0
     """Time of each further kernel where heads share cached keys, s: of several sequences, and of 256 tokens or more."""
+    general: bool = False
+    """Whether kernels are SGLang's in Triton: so few blocks share the cached tokens of a key's heads that
+    `block_bandwidth` bounds all of them, and several new tokens are computed in whole tiles, in windows and outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,8 @@ class LatentRates:
     """What projections with quantised weights take more, s: their inputs are brought into the format first."""
     query_bandwidth: float
     """Q, bytes of queries and outputs in the compressed space handled per second, B/s."""
+    again: float = 0.0
+    """Share of the cache that is read again where a GPU has 17 to 63 heads, [-]: tiles have 16 or 64 of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +163,9 @@ class SparseRates:
     attending: float
     """Rate of attention to compressed entries, FLOP/s."""
     bandwidth: float
+    """Index keys read per second, B/s."""
+    choice_s: float
+    """What a new token takes that sees more compressed entries than it reads, s: only then are some chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +310,8 @@ class Gpu:
     products: Mapping[str, ProductRates] = field(repr=False)
     """By arithmetic: bf16, fp8, fp4; where kernels of a format of weights were measured, by its name too."""
     attention: AttentionRates = field(repr=False)
+    general: AttentionRates = field(repr=False)
+    """The same by kernels in Triton, which engines have for heads that no kernel of the maker's takes."""
     latent: LatentRates = field(repr=False)
     states: StateRates = field(repr=False)
     sparse: SparseRates = field(repr=False)

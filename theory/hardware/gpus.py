@@ -86,15 +86,23 @@ _ATTENTION: Final = {
     ),
     "NVIDIA L40S": AttentionRates(8.85e-6, 3.09e-8, 7.36e11, 3.84e12, 2.16e14, 2.06, 64.0, False, 3.01e10, 3.11e-6),
 }
+# Of SGLang 0.5.14, heads of 256 and 512 numbers; Hopper and AMD's are like H200, older and consumer cards RTX PRO 6000.
+_GENERAL: Final = {
+    name: AttentionRates(*rates, tile=64.0, packed=False, block_bandwidth=1e11, general=True)
+    for name, rates in {
+        "NVIDIA H200 SXM": (8.5e-6, 6.4e-9, 3.0e12, 1.26e12, 1.11e14, 1.83),
+        "NVIDIA B200 SXM": (8.5e-6, 2.0e-9, 3.58e12, 1.93e12, 2.1e14, 2.18),
+        "NVIDIA RTX PRO 6000": (7.5e-6, 4.3e-9, 1.83e12, 6.9e11, 1.08e14, 5.2),
+    }.items()
+}
 # The overhead is that of served DeepSeek-R1; operators timed alone took 96, 94 and 30 us.
 _LATENT: Final = {
     "NVIDIA H100 SXM": LatentRates(3.5e-5, 2.90e12, 4.65e14, 2.93e12, 1.26e15, 4.1e-6, 1.60e12),
     "NVIDIA H200 SXM": LatentRates(3.0e-5, 4.31e12, 5.05e14, 3.87e12, 1.13e15, 4.6e-6, 1.41e12),
-    "NVIDIA B200 SXM": LatentRates(2.46e-5, 4.43e12, 1.39e15, 5.67e12, 2.47e15, 1.19e-5, 5.89e11),
+    "NVIDIA B200 SXM": LatentRates(2.46e-5, 4.43e12, 1.39e15, 5.67e12, 2.47e15, 1.19e-5, 5.89e11, 0.4),
 }
-# Printed by benchmarks.fit_mixers from tables of vLLM 0.24.0 and a nightly build (Kimi-K3). Choosing single tokens was
-# timed from the host, as latent attention was; of it the share is taken that servers of DeepSeek-R1 show of the latter.
-# Compressed attention: prompts and decoding, of SGLang 0.5.14 as well.
+# Printed by benchmarks.fit_mixers from tables of vLLM 0.24.0, a nightly build (Kimi-K3), of compressed attention by all
+# engines. Choosing single tokens was timed from the host: of that the share that R1's servers show of the latter.
 _STATES: Final = {
     "NVIDIA H100 SXM": StateRates(5.35e-6, 2.87e12, 1.54e-5, 1.63e13, 51.0),
     "NVIDIA H200 SXM": StateRates(5.66e-6, 3.82e12, 1.52e-5, 1.75e13, 56.0),
@@ -103,9 +111,9 @@ _STATES: Final = {
     "NVIDIA RTX PRO 6000": StateRates(5.35e-6, 1.54e12, 2.3e-5, 4.62e12, 7.5),
 }
 _SPARSE: Final = {
-    "NVIDIA H100 SXM": SparseRates(4.9e-5, 7.7e-6, 3.0e-5, 3.2e-5, 1.07e-7, 4.3e14, 6.4e14, 2.38e12),
-    "NVIDIA H200 SXM": SparseRates(4.8e-5, 9.0e-6, 2.7e-5, 2.9e-5, 9.9e-8, 3.8e14, 5.9e14, 3.28e12),
-    "NVIDIA B200 SXM": SparseRates(5.4e-5, 1.13e-5, 3.1e-5, 3.3e-5, 8.8e-8, 7.5e14, 1.09e15, 4.52e12),
+    "NVIDIA H100 SXM": SparseRates(4.9e-5, 7.7e-6, 3.06e-5, 3.0e-5, 1.06e-7, 7.1e14, 7.8e14, 2.38e12, 9.2e-8),
+    "NVIDIA H200 SXM": SparseRates(4.8e-5, 9.0e-6, 2.8e-5, 2.67e-5, 9.7e-8, 7.1e14, 7.5e14, 3.28e12, 1.19e-7),
+    "NVIDIA B200 SXM": SparseRates(5.4e-5, 1.13e-5, 3.35e-5, 3.33e-5, 8.6e-8, 1.37e15, 1.36e15, 4.52e12, 7.6e-8),
 }
 _STREAMS: Final = {
     "NVIDIA H100 SXM": StreamRates(2.62e-5, 2.84e12),
@@ -133,7 +141,10 @@ _EXPERTS: Final = {
         "fp4": ExpertRates(15.9e-6, 7.7e12, 4.94e15, 4.0e12),
         "nvfp4": ExpertRates(16.5e-6, 6.75e12, 4.94e15, 3.92e12, 0.33, 0.51),
     },
-    "NVIDIA A100 SXM": {"bf16": ExpertRates(31.0e-6, 1.71e12, 1.63e14, 1.11e12, 0.0, 0.86)},
+    "NVIDIA A100 SXM": {
+        "bf16": ExpertRates(31.0e-6, 1.71e12, 1.63e14, 1.11e12, 0.0, 0.86),
+        "widened": ExpertRates(34.1e-6, 1.59e12, 1.86e14, 5.16e11, 0.0, 1.49),  # int4 by Marlin, SGLang 0.5.10
+    },
     "NVIDIA L40S": {
         "bf16": ExpertRates(7.9e-6, 6.93e11, 2.29e14, 5.21e11, 0.71, 0.15),
         "fp8": ExpertRates(9.9e-6, 6.62e11, 4.14e14, 5.71e11, 1.0, 0.09),
@@ -229,7 +240,6 @@ _SHARES: Final = {name: rate * 1e12 / SHEETS[name].bf16 for name, rate in _REACH
 _GEFORCE: Final = 1.06
 """The same over the data sheet on other GeForce cards, [-]: 1.00 to 1.14 on six of them."""
 
-
 _BRIDGED: Final[Mapping[str, float]] = {
     **dict.fromkeys(("NVIDIA A100 PCIe", "NVIDIA A100 PCIe 40GB", "NVIDIA A30"), 64.0),
     **dict.fromkeys(("NVIDIA H100 PCIe", "NVIDIA H100 NVL"), 128.0),
@@ -269,6 +279,9 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
         of = of.removesuffix("-block")
         return sheet.rate(of) / SHEETS[than].rate(of) * _share(name, than) / slower
 
+    def multiplies(of: str) -> bool:  # without units for fp8 such weights are widened to bf16, as on A100 (Marlin)
+        return sheet.fp8 is not None or not of.startswith("fp8")
+
     def product(of: str, rates: ProductRates) -> ProductRates:
         # fp4 by what fp8 gains: products on B300 and GB300 are 1.08 and 1.22 times as fast as on B200, not 1.5 and 1.67
         rate = arithmetic("fp8" if of == "fp4" else of)
@@ -290,13 +303,17 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
     reading = sheet.bandwidth / SHEETS[other].bandwidth / all_slower
     computing = arithmetic("bf16", other)
     passing = sheet.bandwidth / SHEETS[states].bandwidth / all_slower
+    near = like if like in _GENERAL else "NVIDIA H200 SXM" if like.startswith("NVIDIA H") else "NVIDIA RTX PRO 6000"
+    moving = sheet.bandwidth / SHEETS[near].bandwidth / all_slower
+    attended = dict.fromkeys(("cache_bandwidth", "query_bandwidth"), moving)
     return Gpu(
         name=name,
         sheet=sheet,
-        products={of: product(of, rates) for of, rates in _PRODUCTS[like].items()},
+        products={of: product(of, rates) for of, rates in _PRODUCTS[like].items() if multiplies(of)},
         attention=_times(
             _ATTENTION[like], overhead_s=slower, cache_bandwidth=memory, query_bandwidth=memory, rate=arithmetic("bf16")
         ),
+        general=_times(_GENERAL[near], overhead_s=slower, rate=arithmetic("bf16", near), **attended),
         latent=_times(
             _LATENT[other],
             overhead_s=slower,
@@ -311,14 +328,16 @@ def _gpu(name: str, like: str | None = None) -> Gpu:
         sparse=_times(
             _SPARSE[other],
             **dict.fromkeys(("choosing_s", "block_s", "compressed_s", "entries_s"), slower),
-            token_s=1.0 / reading,
+            **dict.fromkeys(("token_s", "choice_s"), 1.0 / reading),
             scoring=computing,
             attending=computing,
             bandwidth=reading,
         ),
         streams=_times(_STREAMS[other], overhead_s=slower, bandwidth=reading),
         experts={
-            of: _times(rates, rate=arithmetic(of, slower=untuned), **of_experts) for of, rates in _EXPERTS[like].items()
+            of: _times(rates, rate=arithmetic(of, slower=untuned), **of_experts)
+            for of, rates in _EXPERTS[like].items()
+            if multiplies(of)
         },
         sums=sums(_SUMS[like]),
         fused_sums=sums(_FUSED_SUMS.get(like, {})),
@@ -339,7 +358,6 @@ def _times(rates: _Rates, **factors: float) -> _Rates:
 
 
 GPUS: Final[Mapping[str, Gpu]] = MappingProxyType({name: _gpu(name) for name in SHEETS})
-
 
 _UNTOLD: Final = re.compile(
     r"nvidia|amd|instinct|radeon|geforce|tesla|rtx|blackwell|generation|(server|workstation) edition"

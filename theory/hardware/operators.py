@@ -147,16 +147,19 @@ def attention_seconds(
     """
     rates = gpu.attention
     read = min(context, window) + tokens
-    seen = min(context + (tokens + 1.0) / 2.0, window) if math.isfinite(window) else context + (tokens + 1.0) / 2.0
+    half, whole = (tokens + 1.0) / 2.0, rates.general and tokens > 1.0
+    seen = min(context, window) + half if whole else min(context + half, window)
     cache = 2.0 * cache_bytes * sequences * kv_heads * head_dim * read
     new = 2.0 * _ACTIVATION * sequences * (heads + kv_heads) * head_dim * tokens
-    longest = min(tokens, rates.tile) * min(tokens, window) * _MULTIPROCESSORS
-    pairs = max(sequences * heads * tokens * seen + longest / 2.0, longest)
+    longest = min(tokens, rates.tile) * min(tokens, math.inf if whole else window) * _MULTIPROCESSORS
+    rows = rates.tile * math.ceil(tokens / rates.tile) if whole else tokens
+    pairs = max(sequences * heads * rows * seen + longest / 2.0, longest)
     parts = tokens / rates.tile if rates.packed or tokens == 1.0 else math.ceil(tokens / rates.tile)
     waiting = max(sequences * max(kv_heads, heads * parts) - _MULTIPROCESSORS, 0.0)
     seconds = _joined(rates.block_s * waiting, cache / rates.cache_bandwidth, rates.sharpness)
     seconds += new / rates.query_bandwidth + pairs * (4.0 * head_dim / rates.rate + 1.0 / _EXPONENTIALS)
-    alone = cache / (rates.block_bandwidth * sequences * kv_heads) if heads == kv_heads else 0.0
+    bounded = heads == kv_heads or rates.general
+    alone = cache / (rates.block_bandwidth * sequences * kv_heads) if bounded else 0.0
     further = (sequences > 1.0 and kv_heads > 1.0) + (read >= _SPLIT) if context > 0.0 and heads > kv_heads else 0
     return (rates.overhead_s + further * rates.further_s + max(seconds, alone)) * (narrow if cache_bytes < 2.0 else 1.0)
 
@@ -196,6 +199,7 @@ def latent_seconds(
     else:
         earlier, seen = attention.read(context), attention.read(seen)
         read = sequences * (earlier + tokens) * attention.cached * cache_bytes
+        read *= 1.0 + (rates.again if 16.0 < heads < 64.0 else 0.0)
         compressed = 2.0 * rows * heads * seen * (attention.cached + attention.cache_rank)
         key_dim, value_dim = attention.nope_dim + attention.rope_dim, attention.value_dim
         expanded = 2.0 * rows * heads * seen * (key_dim + value_dim)
@@ -235,6 +239,8 @@ def index_seconds(gpu: Gpu, selection: Selection, *, sequences: float, tokens: f
     fixed = {"tokens": rates.choosing_s, "blocks": rates.block_s, "compressed": rates.entries_s}[selection.kind]
     scored = 2.0 * sequences * tokens * entries * selection.heads * selection.dim
     rate = rates.scoring if compressed else gpu.latent.attention_rate
+    if compressed and entries > selection.entries:
+        fixed += rates.choice_s * sequences * tokens
     return fixed + sequences * selection.held(entries) / rates.bandwidth + scored / rate
 
 

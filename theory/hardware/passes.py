@@ -26,12 +26,17 @@ from theory.hardware.sharding import check_split
 from theory.hardware.sources import FittedOperators, OperatorSource
 from theory.hardware.work import Parallel, Work
 
-__all__ = ["PassModel", "PassParts"]
+__all__ = ["PassModel", "PassParts", "attends_generally"]
 
 _BF16: Final = FORMATS["bf16"]
 _WIDENING: Final = 2.0
 """Time of attention over a cache whose format the GPU cannot multiply, over that of attention alike, [-]: its numbers
 are widened in registers. From plain decoding of an 8B model with an fp8 cache on A100 (vLLM 0.24): 1.6 to 2.7."""
+_WIDE: Final = 256
+"""Numbers of a head above which FlashAttention 3 and FlashInfer have no kernel (Gemma-4's full attention has 512)."""
+_WITH_WIDE: Final = frozenset({"NVIDIA B200 SXM", "NVIDIA GB200"})
+"""GPUs on which SGLang takes TensorRT-LLM's there (sgl-project/sglang#25006): for compute capability 10.3 some are
+missing (#27175), and its cookbook has B300 attend in Triton."""
 _SHORT_PROMPT: Final = 128.0
 """Prompt tokens of an iteration below which it takes less time outside graphs, in proportion: a step of Qwen3-32B on
 two H100, which reads a few tens of new tokens, takes 6 ms besides its tokens. Prompts of 190 take all of it."""
@@ -85,6 +90,8 @@ class PassModel:
     measured: OperatorSource | None = None
     """Operators measured one by one, whose seconds are added up; None: those of the GPU's fitted constants."""
 
+    general: bool = field(init=False, repr=False, compare=False)
+    """Whether all layers attend by kernels in Triton."""
     operators: OperatorSource = field(init=False, repr=False, compare=False)
     _reading_s: float = field(init=False, repr=False, compare=False)
     """What the engine takes more for an iteration that reads a prompt, s."""
@@ -93,7 +100,9 @@ class PassModel:
 
     def __post_init__(self) -> None:
         check_split(self.shape, self.parallel)
-        operators = self.measured or FittedOperators(self.gpu, **self.engine.kernels(self.gpu.name))
+        object.__setattr__(self, "general", attends_generally(self.engine.name, self.gpu.name, self.shape))
+        kernels = self.engine.kernels(self.gpu.name)
+        operators = self.measured or FittedOperators(self.gpu, general=self.general, **kernels)
         object.__setattr__(self, "operators", operators)
         recurrent = sum(group.count for group in self.shape.layers if isinstance(group.attention, Recurrent))
         reading = self.engine.ungraphed_s + recurrent * self.engine.recurrent_prompt_s
@@ -273,7 +282,8 @@ class PassModel:
             weights=weights,
             padding=self.engine.padding if laid_out else 0.0,
         )
-        ep, own_kernels = self.parallel.ep, in_blocks or weights.arithmetic == "fp4"
+        # TensorRT-LLM's kernels for experts in fp8 are by default those of named architectures too
+        ep, own_kernels = self.parallel.ep, weights.arithmetic == "fp4" or (in_blocks and not self.is_new)
         if own_kernels or self.gpu.name not in BLACKWELL:
             return seconds
         engine = self.engine  # its general kernel takes more than a tuned one
@@ -331,6 +341,15 @@ class PassModel:
             cache_bytes=cache_bytes,
             window=window,
         )
+
+
+def attends_generally(engine: str, gpu: str, shape: Shape) -> bool:
+    """Return whether an engine's layers all attend by kernels in Triton, for some have heads too wide for others.
+
+    In SGLang; vLLM has kernels of its own in Triton, and FlashAttention 4 on Hopper, which are not modelled.
+    """
+    mixers = [group.attention for group in shape.layers] if engine == "sglang" and gpu not in _WITH_WIDE else []
+    return any(isinstance(one, Attention) and one.head_dim > _WIDE for one in mixers)
 
 
 def _launch(launches: Launches, layer: Layers) -> float:

@@ -7,6 +7,7 @@ were measured one by one (`specplan.worlds.measured_operators`).
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -88,14 +89,30 @@ class FittedOperators:
     """The source that serves every GPU: a few constants, fitted to measured operators or scaled by data sheets.
 
     ``fused`` says whether the engine sums by kernels of TensorRT-LLM, ``narrow`` how much longer than the constants say
-    its attention over a cache in fp8 takes.
+    its attention over a cache in fp8 takes, ``general`` whether it attends by kernels in Triton,
+    ``sparse`` the share of the fixed times of compressed attention that it has, ``products`` at which share of the rate
+    it computes products in bf16.
     """
 
-    def __init__(self, gpu: Gpu, *, fused: bool = False, narrow: float = 1.0) -> None:
-        self.product = partial(operators.product_seconds, gpu)
-        self.attention = partial(operators.attention_seconds, gpu, narrow=narrow)
-        self.latent = partial(operators.latent_seconds, gpu)
-        self.index = partial(operators.index_seconds, gpu)
+    def __init__(
+        self,
+        gpu: Gpu,
+        *,
+        fused: bool = False,
+        narrow: float = 1.0,
+        general: bool = False,
+        sparse: float = 1.0,
+        products: float = 1.0,
+    ) -> None:
+        fixed = {name: sparse * getattr(gpu.sparse, name) for name in ("compressed_s", "entries_s")}
+        compressing = replace(gpu, sparse=replace(gpu.sparse, **fixed))
+        plain = gpu.products["bf16"]
+        computing = replace(gpu, products={**gpu.products, "bf16": replace(plain, rate=products * plain.rate)})
+        self.product = partial(operators.product_seconds, computing)
+        attending = replace(gpu, attention=gpu.general) if general else gpu
+        self.attention = partial(operators.attention_seconds, attending, narrow=narrow)
+        self.latent = partial(operators.latent_seconds, compressing)
+        self.index = partial(operators.index_seconds, compressing)
         self.recurrent = partial(operators.recurrent_seconds, gpu)
         self.streams = partial(operators.streams_seconds, gpu)
         self.experts = partial(operators.experts_seconds, gpu)

@@ -48,6 +48,10 @@ _ALONE: Final = {"NVIDIA H100 SXM": 6.2e-5, "NVIDIA H200 SXM": 6.5e-5, "NVIDIA B
 one by one, on Hopper outside graphs."""
 _UNGATED: Final = {(2048, 5120), (1024, 2688), (2688, 1856)}
 """Hidden and intermediate sizes of experts with two matrices; A100's table, which is older, timed three of all."""
+_WIDENED: Final = "w4a16_mxfp4"
+_GPT_OSS: Final = 2880
+"""Its hidden size: on Blackwell its experts in mxfp4 have TensorRT-LLM's kernel by bf16, which vLLM takes there by
+default. Those of Kimi-K3 were timed by Marlin, which no engine takes there for it, and to which nothing is fitted."""
 _DRAWS: Final = 5
 """Loads of experts that a row of the tables is the mean of."""
 
@@ -216,7 +220,8 @@ def _experts(gpu: Gpu, row: Row, _: str) -> Predicted:
         expert_tp=shared,
         weights=weights,
     )
-    return weights.name, seconds
+    by_marlin = row["moe_dtype"] == _WIDENED and hidden != _GPT_OSS and gpu.sheet.fp4 is not None
+    return weights.name + (", K3" if by_marlin else ""), seconds
 
 
 @cache

@@ -15,6 +15,7 @@ from specplan.worlds.arrangements import parallel_of
 from specplan.worlds.configs.families import REMOTE
 from specplan.worlds.drafters.naming import drafter_name
 from specplan.worlds.memory import ENGINE_SHARE
+from theory.hardware.passes import attends_generally
 from theory.hardware.sharding import cache_bytes_per_gpu
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ def sglang_command(
     words += ["--ep", str(parallel.ep)] if parallel.ep > 1 else []
     words += ["--quantization", "fp8"] if model.quantised_on_loading else []
     words += ["--kv-cache-dtype", "fp8_e4m3"] if model.precision.cache == "fp8" else []
+    general = attends_generally("sglang", deployment.gpu.name, model.facts.shape)
+    words += ["--attention-backend", "triton"] if general else []
     if schedule is None or not algorithm:
         return shlex.join(words)
     words += ["--speculative-algorithm", algorithm]

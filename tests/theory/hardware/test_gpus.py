@@ -3,7 +3,9 @@
 import pytest
 
 from theory.errors import ParameterError
+from theory.hardware.formats import FORMATS
 from theory.hardware.gpus import GPUS, gpu_named
+from theory.hardware.operators import product_seconds
 
 
 @pytest.mark.parametrize(
@@ -69,6 +71,19 @@ def test_gpus_that_were_not_measured_reach_what_their_kin_do(name: str, kin: str
     gpu, like = gpu_named(name), GPUS[kin]
     scaled = like.products["bf16"].rate * gpu.sheet.bf16 / like.sheet.bf16
     assert gpu.products["bf16"].rate / scaled == pytest.approx(share, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "has"), [("RTX 3090", False), ("A10G", False), ("A100", False), ("RTX 4090", True), ("L4", True)]
+)
+def test_cards_without_units_for_fp8_widen_such_weights(name: str, has: bool) -> None:
+    """They are read in half the time, and multiplied as bf16 in products as in experts, neither in tiles of fp8."""
+    gpu = gpu_named(name)
+    assert ("fp8" in gpu.products, "fp8" in gpu.experts) == (has, has)
+    bf16, fp8 = (product_seconds(gpu, 4096.0, 8192.0, 8192.0, FORMATS[of]) for of in ("bf16", "fp8"))
+    assert (fp8 < 0.8 * bf16) == has
+    bf16, fp8 = (product_seconds(gpu, 1.0, 65536.0, 8192.0, FORMATS[of]) for of in ("bf16", "fp8"))
+    assert fp8 == pytest.approx(bf16 / 2.0, rel=0.2)
 
 
 def test_every_gpu_is_found_by_its_own_name() -> None:

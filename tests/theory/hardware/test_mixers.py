@@ -8,8 +8,9 @@ from hardware_shapes import LATENT
 from refusals import refused
 
 from theory.errors import ParameterError
+from theory.hardware.engines import engine_named
 from theory.hardware.formats import FORMATS, Precision
-from theory.hardware.gpus import GPUS
+from theory.hardware.gpus import GPUS, gpu_named
 from theory.hardware.half_widths import ITERATION, TIME_PER_TOKEN, half_width
 from theory.hardware.mixers.sparse import CompressedAttention, Selection
 from theory.hardware.mixers.states import Recurrent
@@ -23,6 +24,7 @@ from theory.hardware.operators import (
 from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Attention, Dense, Experts, Layers, Mixer, Shape
 from theory.hardware.sharding import cache_bytes_per_gpu, check_split, weight_bytes_per_gpu
+from theory.hardware.sources import FittedOperators
 from theory.hardware.work import Parallel, Work
 
 DELTA = Recurrent(kind="gated-delta", heads=32, key_heads=16, key_dim=128, value_dim=128, state_bytes=4.0)
@@ -236,3 +238,24 @@ def test_products_of_compressed_attention_are_those_of_other_layers() -> None:
     numbers = rows * FOURTH.read(seen) * FOURTH.head_dim
     attended = numbers / H200.latent.cache_bandwidth + 4.0 * numbers * FOURTH.heads / 16 / rates.attending
     assert found == pytest.approx(products + attended + rates.compressed_s + rates.token_s * rows)
+
+
+def test_compressed_entries_are_chosen_only_where_more_are_seen_than_read() -> None:
+    few, more = (index_seconds(H200, CHOSEN, sequences=8.0, tokens=4.0, entries=n) for n in (1024.0, 1024.5))
+    assert more - few == pytest.approx(32.0 * H200.sparse.choice_s, rel=0.01)
+    tokens = replace(INDEX, entries=1024)  # DeepSeek-V3.2's has fixed times for all
+    few, more = (index_seconds(H200, tokens, sequences=8.0, tokens=4.0, entries=n) for n in (1024.0, 1024.5))
+    assert more == pytest.approx(few, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("engine", "gpu", "share"), [("vllm", "B200", 0.65), ("sglang", "B200", 1), ("vllm", "H200", 1)]
+)
+def test_vllm_starts_fewer_kernels_of_compressed_attention_on_blackwell(engine: str, gpu: str, share: float) -> None:
+    """One token of DeepSeek-V4-Flash on one B200: 85 us in vLLM's table, 105 in TensorRT-LLM's."""
+    passes = replace(model(FOURTH), gpu=gpu_named(gpu), engine=engine_named(engine))
+    usual = replace(passes, measured=FittedOperators(passes.gpu))
+    one = Work(sequences=1.0, context=4000.0)
+    rates, count = passes.gpu.sparse, sum(group.count for group in passes.shape.layers)
+    saved = (1.0 - share) * count * (rates.compressed_s + rates.entries_s)
+    assert usual.parts(one).attention - passes.parts(one).attention == pytest.approx(saved)

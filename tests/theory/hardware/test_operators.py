@@ -128,6 +128,19 @@ def test_heads_with_keys_of_their_own_are_not_split_before_hopper() -> None:
     assert _attention(heads=2.0, kv_heads=2.0) < 1.5 * _attention(heads=2.0, kv_heads=1.0)  # on H100
 
 
+def test_triton_computes_what_is_outside_a_prompts_window_and_leaves_a_keys_tokens_to_few_blocks() -> None:
+    general = replace(H100, attention=GPUS["NVIDIA H200 SXM"].general)
+    prompt: dict[str, Any] = {"gpu": general, "sequences": 1.0, "tokens": 8192.0, "context": 0.0, "head_dim": 256}
+    assert _attention(**prompt, window=1024.0) == pytest.approx(_attention(**prompt))
+    assert _attention(**prompt) > 4.0 * _attention(**{**prompt, "gpu": H100}, window=1024.0)
+    few, tile = (_attention(**{**prompt, "sequences": 64.0, "tokens": n, "context": 4096.0}) for n in (4.0, 64.0))
+    assert few > 0.8 * tile  # drafted tokens are verified in a whole one
+    decoding = {"gpu": general, "sequences": 1.0, "heads": 8.0, "kv_heads": 1.0, "head_dim": 512, "context": 65535.0}
+    read = 4.0 * 512 * 65536 / general.attention.block_bandwidth
+    assert _attention(**decoding) == pytest.approx(general.attention.overhead_s + read)
+    assert _attention(**decoding, window=1024.0) < 0.1 * _attention(**decoding)  # decoding reads no more than it
+
+
 @given(st.floats(0.0, 1e5), st.floats(1.0, 1e5))
 def test_a_window_is_attention_over_its_tokens_and_no_wider_one_is_faster(context, window) -> None:
     found = _attention(context=context, window=window)
@@ -171,6 +184,21 @@ def test_latent_attention_reads_what_is_cached_while_it_computes() -> None:
     products = math.hypot(2.0 * parameters / rates.bandwidth, 2.0 * parameters * b / rates.rate)
     queries = 2.0 * b * LATENT.heads * wide / rates.query_bandwidth
     assert none == pytest.approx(rates.overhead_s + products + queries, rel=0.01)
+
+
+def test_heads_between_two_tiles_read_a_latent_cache_again_on_blackwell() -> None:
+    def reading(gpu: str, heads: int) -> float:
+        attention = replace(LATENT, heads=heads)
+        given: dict[str, Any] = {"hidden": 7168, "tp": 1, "weights": BF16, "cache_bytes": 2.0}
+        far, near = (
+            latent_seconds(GPUS[gpu], attention, sequences=64.0, tokens=1.0, context=n, **given) for n in (2e4, 1e4)
+        )
+        return far - near
+
+    b200, h200 = ([reading(gpu, n) for n in (16, 32, 64)] for gpu in ("NVIDIA B200 SXM", "NVIDIA H200 SXM"))
+    assert b200[1] > 1.2 * b200[2]
+    assert b200[1] == pytest.approx(1.4 * b200[0], rel=0.03)
+    assert h200 == sorted(h200)
 
 
 @given(st.integers(1, 512), st.integers(1, 16), st.floats(0.0, 1e5), more)

@@ -16,6 +16,7 @@ from theory.hardware.mixers.sparse import Selection
 from theory.hardware.mixers.states import Recurrent
 from theory.hardware.passes import PassModel
 from theory.hardware.shapes import Dense, Experts, Layers, Mixer
+from theory.hardware.sources import FittedOperators
 from theory.hardware.work import Parallel, Work
 
 _MIXTURE = replace(MIXTURE, shared=768)
@@ -265,11 +266,39 @@ def test_the_host_starts_the_kernels_of_a_short_prompt_in_sglang_one_by_one(mixe
 def test_general_kernels_for_experts_take_longer_on_blackwell_until_it_has_some_of_its_own() -> None:
     early, late = (engine_named("sglang", version) for version in ("0.5.8", "0.5.9"))
     early = replace(early, fused_sums=late.fused_sums)
-    for gpu, weights, slower in (("B200", "bf16", True), ("B200", "fp8-block", False), ("H200", "bf16", False)):
-        model = PassModel(gpu=gpu_named(gpu), shape=MIXED, precision=Precision(weights=weights), engine=late)
+    for gpu, weights, is_new, slower in (
+        ("B200", "bf16", False, True),
+        ("B200", "fp8-block", False, False),
+        ("B200", "fp8-block", True, True),  # MiniMax-M2.5: its architecture is none of those with TensorRT-LLM's
+        ("B200", "nvfp4", True, False),
+        ("H200", "fp8-block", True, False),
+    ):
+        model = PassModel(
+            gpu=gpu_named(gpu), shape=MIXED, precision=Precision(weights=weights), engine=late, is_new=is_new
+        )
         before = replace(model, engine=early).seconds(Work(sequences=4.0))
         added = early.general_s * sum(one.count for one in MIXED.layers if isinstance(one.feed_forward, Experts))
         assert before - model.seconds(Work(sequences=4.0)) == pytest.approx(added * slower, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("engine", "gpu", "head_dim", "general"),
+    [
+        ("sglang", "H200", 512, True), ("sglang", "B300", 512, True), ("sglang", "L40S", 512, True),
+        ("sglang", "B200", 512, False), ("sglang", "H200", 256, False), ("vllm", "H200", 512, False),
+    ],
+)  # fmt: skip
+def test_layers_beside_the_widest_heads_attend_by_kernels_in_triton_too(
+    engine: str, gpu: str, head_dim: int, general: bool
+) -> None:
+    wide = Layers(count=7, attention=replace(HEADS, head_dim=head_dim), feed_forward=QWEN3_8B.feed_forward)
+    narrow = replace(wide, count=35, attention=replace(HEADS, window=512))
+    model = PassModel(gpu=gpu_named(gpu), shape=shape_of_layers(narrow, wide), engine=engine_named(engine))
+    assert model.general == general
+    by_triton = FittedOperators(model.gpu, general=True, **model.engine.kernels(model.gpu.name))
+    slower = replace(model, measured=by_triton)
+    for work in (Work(sequences=0.0, prefill_tokens=8192.0), Work(sequences=1.0, context=8192.0)):
+        assert (model.parts(work).attention < slower.parts(work).attention) == (not general)
 
 
 def test_drafts_of_blocks_are_verified_as_the_engine_does_those() -> None:

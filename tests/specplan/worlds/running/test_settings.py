@@ -21,6 +21,7 @@ from specplan.worlds.request import ServedModel
 from specplan.worlds.running.settings import Settings, settings_of
 from theory.hardware.engines import engine_named
 from theory.hardware.formats import Precision
+from theory.hardware.gpus import gpu_named
 
 SCHEDULE = Schedule((BatchRange(1, 15, 3), BatchRange(16, 63, 1), BatchRange(64, 1024, 0)))
 TABLE = {"num_speculative_tokens_per_batch_size": [[1, 15, 3], [16, 63, 1], [64, 1024, 0]]}
@@ -297,6 +298,14 @@ def test_a_plan_for_sglang_starts_a_server_of_sglang_for_each_copy(configuration
     servers = [(one["engine"], one["gpus"], one["--port"]) for one in map(told, found.commands)]
     assert servers == [("sglang", [0, 1], "8000"), ("sglang", [2, 3], "8001")]
     assert not any("vLLM" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(("gpu", "backend"), [("B300", "triton"), ("B200", None)])
+def test_sglang_is_told_of_kernels_in_triton_where_it_would_take_ones_that_are_missing(
+    gpu: str, backend: str | None
+) -> None:
+    found = made(target=GEMMA, gpu=gpu_named(gpu), engine=SGLANG)
+    assert told(found.commands[0]).get("--attention-backend") == backend
 
 
 def test_a_model_from_a_folder_is_served_from_it(tmp_path: Path) -> None:
