@@ -19,9 +19,9 @@ from calibrate.record.profile import Profile
 from theory.errors import CalibrationError
 
 T = TypeVar("T")
-OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=6, prefills=(4,), repeats=2, rounds=2)
+OPTIONS = MeasureOptions(batches=(1, 2), contexts=(8,), iterations=4, prefills=(4,), repeats=1, rounds=2)
 N_ANSWERS = 2
-FAST = Planted(iteration_s=0.0005, steps=3, step_tokens=(2, 5))
+FAST = Planted(iteration_s=0.0005, steps=2, step_tokens=(2, 5))
 # What the client says of each fault, and that it asks again after each that passes, is tested with the client.
 FAULTS = {  # rates; the seeds below let each of them hit some requests
     "short": {"short:0": 0.006, "short:1": 0.007, "short:3": 0.007},
