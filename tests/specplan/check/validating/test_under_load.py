@@ -25,6 +25,7 @@ from specplan.check.validating.under_load import off_from, verdict_on
 from specplan.output import SCREEN
 
 LR = Configuration(method="lr-async", k1=2)
+SIDES = ("predicted", "measured")
 
 
 def real(makespan: float, load: int, n: int = 4) -> RealRound:
@@ -91,6 +92,8 @@ def test_both_sides_of_every_load_and_what_to_choose(run: Main) -> None:
         (report, "from 4 clients on (measured)"),
         (report, f"{sum(row['inside'] for row in lr.values())} of 2 gains are inside their 95 % interval"),
         *((report, f"{100 * row['error']:+.1f} %") for row in lr.values()),
+        (report, "Predicted > measured:"),
+        *((report, " > ".join(f"{row[side]['answers_per_s']['value']:.2f}" for side in SIDES)) for row in lr.values()),
     ):
         assert said in " ".join(part.split())
 
