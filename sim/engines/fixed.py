@@ -52,6 +52,7 @@ class FixedEngine:
     def __init__(self, seconds: Callable[[int, int, int], float] | float) -> None:
         if not callable(seconds) and not 0.0 <= seconds < math.inf:
             raise ParameterError("seconds", seconds, "must be finite and >= 0")
+        self._seconds: Callable[[int, int, int], float]
         self._seconds = seconds if callable(seconds) else PerToken(0.0, float(seconds))
 
     @property

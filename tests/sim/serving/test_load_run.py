@@ -97,7 +97,8 @@ def test_answers_that_begin_a_round_together_are_not_counted_in_step() -> None:
     configuration = Configuration(method="lr-async", k1=8)
     trial = Trial.of(configuration.algorithm(), behaviour_of(world, 0), engines_of(world))
     windows = (Window.of_steps(32), Window(tokens=51_200, warmup=25_600))
-    check_windows(*(LoadRun(trial, 32, window) for window in windows), 0.15)
+    short, long = (LoadRun(trial, 32, window) for window in windows)
+    check_windows(short, long, 0.15)
 
 
 @pytest.mark.slow
