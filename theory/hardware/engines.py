@@ -247,7 +247,7 @@ _sglang = partial(
 _TRTLLM_12: Final = _trtllm(
     version="1.2.0",
     until="1.3",
-    norm_s=1.02e-5,
+    norm_s=1.04e-5,
     expert_norm_s=2.72e-5,
     blackwell=0.216,
     sequence_s=5.2e-6,
@@ -291,9 +291,9 @@ _PRICED: Final = (
         graphed_rows=2048.0,
     ),
     # development versions of 2025, measured with gpt-oss; dense layers are those of 1.0.0
-    _trtllm(version="0.21.0", norm_s=1.02e-5, expert_norm_s=1.96e-5, sequence_s=0.0, ungraphed_s=4.86e-3),
+    _trtllm(version="0.21.0", norm_s=1.04e-5, expert_norm_s=1.96e-5, sequence_s=0.0, ungraphed_s=4.86e-3),
     # measured with a dense model; layers with experts by the usual ratio of the two
-    _trtllm(version="1.0.0", norm_s=1.02e-5, expert_norm_s=1.02e-5, sequence_s=4.7e-6, ungraphed_s=9.1e-3),
+    _trtllm(version="1.0.0", norm_s=1.04e-5, expert_norm_s=1.03e-5, sequence_s=4.1e-6, ungraphed_s=8.1e-3),
     # Dense layers are those of 1.0.0. On Hopper fitted to rows that do not say their version; what a sequence
     # and a pass outside graphs take there is Blackwell's.
     _TRTLLM_12,
