@@ -30,6 +30,7 @@ __all__ = ["SGLANG_SINCE", "sglang_adaptive", "sglang_algorithm", "sglang_comman
 SGLANG_SINCE: Final[Mapping[str, str]] = {
     "EAGLE3": "0.5.23",  # reads the adaptive table
     "EAGLE": "0.5.23",
+    "NEXTN": "0.5.16",  # its cookbook's version
     "DFLASH": "0.5.11",  # its release notes
     "DSPARK": "0.5.16",  # its release notes
 }
@@ -52,12 +53,12 @@ def sglang_adaptive(schedule: Schedule) -> dict[str, Any]:
 def sglang_algorithm(deployment: Deployment, token: str | None) -> str:
     """Return SGLang's name of a method whose drafter has weights; empty where no command is printed.
 
-    The target's own layers are printed where SGLang is planned for: elsewhere vLLM's command does, as for assistants.
+    The target's own layers and assistants are printed where SGLang is planned for: elsewhere vLLM's command does.
     """
     name = "" if token in (None, "prompt-lookup", "draft-model") else drafter_name(deployment, str(token))
     if name == "mtp":
         own = deployment.head is not None and deployment.head.facts.in_target
-        return "EAGLE" if own and deployment.engine.name == "sglang" else ""
+        return "" if deployment.engine.name != "sglang" else "EAGLE" if own else "NEXTN"
     return "EAGLE3" if name in ("eagle", "eagle3") else name.upper()
 
 
@@ -94,11 +95,12 @@ def sglang_command(
     words += ["--speculative-algorithm", algorithm]
     if drafter:
         words += ["--speculative-draft-model-path", drafter]
-    if algorithm.startswith("EAGLE"):
-        steps = max(schedule.most, 1)
+    fixed = algorithm == "NEXTN"  # an assistant drafts a token at least (sgl-project/sglang#24436): no table ends it
+    if fixed or algorithm.startswith("EAGLE"):
+        steps = configuration.k2 - 1 if fixed else max(schedule.most, 1)
         words += ["--speculative-num-steps", str(steps), "--speculative-eagle-topk", "1"]
         words += ["--speculative-num-draft-tokens", str(steps + 1)]
-        words += ["--speculative-adaptive", "--speculative-adaptive-config", "adaptive.json"]
+        words += [] if fixed else ["--speculative-adaptive", "--speculative-adaptive-config", "adaptive.json"]
     elif algorithm == "DFLASH":  # counts the token before the block
         words += ["--speculative-num-draft-tokens", str(configuration.k2)]
     else:

@@ -164,6 +164,7 @@ def settings_of(
 def _since(algorithm: str, adaptive: Mapping[str, Any] | None) -> str:
     """Say which SGLang a command needs, and where its table is."""
     table = "; adaptive.json holds the table below the commands" if adaptive is not None else ""
+    table += "; with an assistant it drafts so many tokens at every batch size" if algorithm == "NEXTN" else ""
     return f"SGLang {SGLANG_SINCE[algorithm]} or later{table}"
 
 

@@ -88,7 +88,7 @@ FIRST: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, bool]]] = {
             {"engine": "vllm", SPECULATIVE: ASSISTANT | ({} if engine == "vllm" else TABLE)},
             {"the commands start vLLM": engine != "vllm"},
         )
-        for engine in ("vllm", "sglang", "trtllm")
+        for engine in ("vllm", "trtllm")
     },
     "vLLM drops tables with copies of attention, which share 16 places": (
         {**R1_COPIES, "engine_version": "0.32.0", "configuration": "eagle k2=4"},
@@ -193,6 +193,15 @@ IN_SGLANG: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "own layers, where SGLang is planned for": (
         {"target": GLM, "head": own_layers(GLM), "gpus": 8, "engine": SGLANG, "where": WHOLE},
         {ALGORITHM: "EAGLE", DRAFT: None, "--speculative-adaptive-config": "adaptive.json"},
+    ),
+    "an assistant, where SGLang is planned for": (
+        {**GEMMAS, "engine": SGLANG, "configuration": "eagle k2=3"},
+        {
+            ALGORITHM: "NEXTN",
+            DRAFT: f"{GEMMA}-assistant",
+            "--speculative-num-steps": "2",
+            "--speculative-adaptive": None,
+        },
     ),
     **{
         f"{algorithm} of {target}": (
