@@ -143,11 +143,11 @@ def run_script(script: str, folder: Path) -> subprocess.Popen[str]:
 
 
 def test_the_script_waits_for_all_servers_and_ends_them(tmp_path: Path) -> None:
-    script = printed(*MODELS, *REST).replace("800", "4871")
+    script = printed(*MODELS, *REST).replace("800", "2871")  # ports that no outgoing connection takes
     running = run_script(script, tmp_path)
     try:
         assert running.stdout.readline() == "All servers answer. In another shell:\n"
-        assert running.stdout.readline().startswith("specplan calibrate openai --target http://127.0.0.1:48710/v1")
+        assert running.stdout.readline().startswith("specplan calibrate openai --target http://127.0.0.1:28710/v1")
         running.terminate()
         running.communicate(timeout=10)  # their ends of its pipes are closed: they have ended too
     finally:
@@ -156,7 +156,7 @@ def test_the_script_waits_for_all_servers_and_ends_them(tmp_path: Path) -> None:
 
 
 def test_the_script_ends_where_a_server_does(tmp_path: Path) -> None:
-    running = run_script(printed(*MODELS, "--draft-gpus", "7", *REST).replace("800", "4872"), tmp_path)
+    running = run_script(printed(*MODELS, "--draft-gpus", "7", *REST).replace("800", "2872"), tmp_path)
     _, errors = running.communicate(timeout=20)
     assert running.returncode == 1
     assert "a server has ended" in errors
