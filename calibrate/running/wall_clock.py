@@ -77,7 +77,7 @@ class WallClock:
     Parameters
     ----------
     roles : the backend of each role; several roles may share one. A role without a backend uses that of its stand-in
-        (`sim.operations.STANDS_IN`), except the judge.
+        (`sim.roles.STANDS_IN`), except the judge.
     verifier : verifier of the role ``judge``; it may use the backend of that role. The role ``gate`` is the same
         verifier with the draft model.
     verifiers : verifiers of further roles; exact match and chance are built in.

@@ -57,8 +57,9 @@ def sglang_algorithm(deployment: Deployment, token: str | None) -> str:
     """
     name = "" if token in (None, "prompt-lookup", "draft-model") else drafter_name(deployment, str(token))
     if name == "mtp":
-        own = deployment.head is not None and deployment.head.facts.in_target
-        return "" if deployment.engine.name != "sglang" else "EAGLE" if own else "NEXTN"
+        if deployment.engine.name != "sglang":
+            return ""
+        return "EAGLE" if deployment.head is not None and deployment.head.facts.in_target else "NEXTN"
     return "EAGLE3" if name in ("eagle", "eagle3") else name.upper()
 
 
